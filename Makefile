@@ -1,0 +1,53 @@
+# Everything is made in .venv from PyPI: each target works first, in a fresh clone, with Python 3.11 or later alone.
+PYTHON ?= python3
+PYTEST_ARGS ?=
+VERSIONS ?= 3.5.9 4.0.5 4.1.4 4.2.1 4.3.0
+
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+WHEEL := dist/saltwise-*.whl
+
+.PHONY: demo test test-matrix lint wheel clean
+
+demo: .venv/installed
+	$(BIN)/saltwise demo
+
+test: lint
+	$(BIN)/pytest -m "not bench" $(PYTEST_ARGS)
+
+lint: .venv/installed
+	$(BIN)/ruff check
+	$(BIN)/mypy
+
+# The smoke tests on every supported Spark, from the wheel; make test-matrix VERSIONS="3.5.9 4.3.0" takes fewer.
+test-matrix: wheel
+	$(BIN)/python tests/matrix.py $(WHEEL) $(VERSIONS)
+
+wheel: .venv/installed
+	rm -rf build/lib build/bdist.* $(WHEEL)
+	$(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+
+clean:
+	rm -rf .venv .matrix build dist python/saltwise.egg-info python/saltwise/jars
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log artifacts
+
+# pyspark 4.3 is installed first, so that the build uses it as it stands and does not install it a second time.
+.venv/pyspark:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+		{ echo "Saltwise needs Python 3.11 or later, and $(PYTHON) is `$(PYTHON) --version 2>&1`:" \
+		"name another one with make PYTHON=python3.11."; exit 1; }
+	@echo "Making .venv; the first time takes some minutes, most of it pyspark."
+	$(PYTHON) -m venv --clear .venv
+	$(PIP) install --quiet --upgrade pip "setuptools>=70.1,<80.9"
+	$(PIP) install --quiet pyspark==4.3.0
+	@touch $@
+
+.venv/installed: .venv/pyspark setup.cfg setup.py pyproject.toml python/saltwise/_version.py sql/functions.json \
+		$(shell find plugin)
+	@set -e; java=`$(BIN)/python -c 'import setup; print(*setup.java_requirements())'`; \
+	if [ -n "$$java" ]; then \
+		echo "No Java 17 or later is here, so $$java from PyPI goes into .venv."; \
+		$(PIP) install --quiet $$java; \
+	fi
+	$(PIP) install --quiet --no-build-isolation --editable ".[test,demo]"
+	@touch $@

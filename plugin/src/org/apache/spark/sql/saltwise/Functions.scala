@@ -1,0 +1,73 @@
+package org.apache.spark.sql.saltwise
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+
+import org.apache.spark.sql.catalyst.FunctionIdentifier
+import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionInfo, Literal}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.StringType
+
+/** The SQL functions. What DESCRIBE FUNCTION says of them stands in the manifest, sql/functions.json. */
+object Functions {
+  private type Builder = Seq[Expression] => Expression
+
+  private val DefaultK = Literal(10)
+  private def defaultCapacity = Literal(SkewOptions.resolve(Map.empty, SQLConf.get).capacity)
+
+  private val builders: Map[String, (Class[_], Range, Builder)] = Map(
+    "heavy_hitters" -> ((classOf[HeavyHitters], 1 to 3, arguments => HeavyHitters(arguments.head,
+      arguments.lift(1).getOrElse(DefaultK), arguments.lift(2).getOrElse(defaultCapacity)))),
+    "space_saving_agg" -> ((classOf[SpaceSavingAgg], 1 to 2, arguments =>
+      SpaceSavingAgg(arguments.head, arguments.lift(1).getOrElse(defaultCapacity)))),
+    "space_saving_merge" -> ((classOf[SpaceSavingMerge], 1 to 1, arguments => SpaceSavingMerge(arguments.head))),
+    "space_saving_top" -> ((classOf[SpaceSavingTop], 1 to 3, arguments => SpaceSavingTop(arguments.head,
+      arguments.lift(1).getOrElse(DefaultK), arguments.lift(2).getOrElse(Literal(null, StringType))))),
+    "space_saving_estimate" -> ((classOf[SpaceSavingEstimate], 2 to 2, arguments =>
+      SpaceSavingEstimate(arguments(0), arguments(1)))),
+    "skew_worker" -> ((classOf[SkewWorker], 3 to Int.MaxValue - 1, skewWorker)),
+    "saltwise_version" -> ((classOf[Literal], 0 to 0, _ => Literal(version))))
+
+  /** What the extension injects. */
+  def all: Seq[(FunctionIdentifier, ExpressionInfo, Builder)] = manifest.map { entry =>
+    val name = entry.get("name").asText
+    val (expression, arity, build) = builders(name)
+    val checked: Builder = arguments => {
+      if (!arity.contains(arguments.length)) {
+        throw new SaltwiseException(s"$name got ${arguments.length} arguments; call it as " +
+          s"${entry.get("signature").asText}.")
+      }
+      build(arguments)
+    }
+    (FunctionIdentifier(name), info(entry, expression), checked)
+  }
+
+  private def info(entry: JsonNode, expression: Class[_]): ExpressionInfo = {
+    val text = (field: String) => entry.get(field).asText
+    val examples = entry.get("examples").elements.asScala
+      .map(e => s"      > ${e.get("sql").asText}\n       ${e.get("result").asText}\n").mkString
+    new ExpressionInfo(expression.getName, null, text("name"), s"${text("signature")} - ${text("usage")}",
+      "", s"\n    Examples:\n$examples  ", "", text("group"), text("since"), "", "scala_udf")
+  }
+
+  private def manifest: Seq[JsonNode] = {
+    val in = getClass.getResourceAsStream("/saltwise/functions.json")
+    try new ObjectMapper().readTree(in).elements.asScala.toList finally in.close()
+  }
+
+  private lazy val version: String = {
+    val in = getClass.getResourceAsStream("/saltwise/version.txt")
+    try scala.io.Source.fromInputStream(in, "UTF-8").mkString.trim finally in.close()
+  }
+
+  private def skewWorker(arguments: Seq[Expression]): Expression = {
+    def constant(name: String, i: Int): String =
+      if (arguments(i).foldable) String.valueOf(arguments(i).eval()) else throw new SaltwiseException(
+        s"$name of skew_worker is ${arguments(i).sql}; it must be a constant.")
+    val strategy = SkewStrategy.named(constant("strategy", 1), SkewStrategy.routing)
+    val options = SkewOptions.resolve(
+      Map("partitions" -> constant("n", 0), "strategy" -> strategy), SQLConf.get)
+    SkewWorker(GroupingKeys.hash(arguments.drop(2)), options.copy(hot = None))
+  }
+}

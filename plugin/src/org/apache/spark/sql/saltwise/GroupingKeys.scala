@@ -1,0 +1,43 @@
+package org.apache.spark.sql.saltwise
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
+import org.apache.spark.sql.types.{DataType, StringType, StructType}
+
+/** Grouping keys as Spark compares them: NULL is a key, -0.0 = 0.0, all NaNs are one, collations count. */
+object GroupingKeys {
+
+  /** The 64-bit hash of a key: xxhash64 of its columns, equal for keys that Spark takes for equal. */
+  def hash(keys: Seq[Expression]): Expression = new XxHash64(keys.map(comparable))
+
+  /** An expression whose binary form is equal where Spark takes the values of `key` for equal. */
+  def comparable(key: Expression): Expression = NormalizeFloatingNumbers.normalize(collationKey(key))
+
+  /** Whether `comparable` changes what a value of this type shows. */
+  def showsOther(dataType: DataType): Boolean = isCollated(dataType)
+
+  private def collationKey(key: Expression): Expression = key.dataType match {
+    case dataType if !isCollated(dataType) => key
+    case fields: StructType =>
+      val values = fields.indices.map(i => collationKey(GetStructField(key, i)))
+      val struct = CreateNamedStruct(fields.zip(values).flatMap { case (field, value) =>
+        Seq(Literal(field.name), value)
+      })
+      if (key.nullable) If(IsNull(key), Literal(null, struct.dataType), struct) else struct
+    case _ => newCollationKey(key)
+  }
+
+  /** Only 4.0 and later have collations, so their classes are reached by name. */
+  private def isCollated(dataType: DataType): Boolean = dataType match {
+    case string: StringType => supportsBinaryEquality.exists(!_.invoke(string).asInstanceOf[Boolean])
+    case fields: StructType => fields.exists(field => isCollated(field.dataType))
+    case _ => false
+  }
+
+  private lazy val supportsBinaryEquality =
+    classOf[StringType].getMethods.find(_.getName == "supportsBinaryEquality")
+
+  private def newCollationKey(string: Expression): Expression =
+    Class.forName("org.apache.spark.sql.catalyst.expressions.CollationKey")
+      .getConstructor(classOf[Expression]).newInstance(string).asInstanceOf[Expression]
+}

@@ -1,0 +1,196 @@
+package org.apache.spark.sql.saltwise
+
+import java.nio.{BufferUnderflowException, ByteBuffer, ByteOrder}
+import java.nio.charset.StandardCharsets.UTF_8
+import java.util.Arrays
+import java.util.zip.CRC32
+
+import scala.util.control.NonFatal
+
+import org.apache.spark.sql.catalyst.expressions.{BoundReference, UnsafeProjection, UnsafeRow, XXH64}
+import org.apache.spark.sql.types.{DataType, StructType}
+
+/**
+ * A SpaceSaving summary that keeps whole items, of any type that can be grouped by. Items are equal where
+ * Spark takes them for equal, and each is shown as it was first seen.
+ *
+ * Merging follows Agarwal et al., "Mergeable Summaries" (PODS 2012): an item's counts add up, a summary without
+ * the item adds what it may have missed (`absent`) to count and error, and the largest `capacity` counts stay.
+ * The guarantee of [[SpaceSaving]] holds for the merged rows: `absent` of the result is at most the sum of the
+ * two or, where counters were dropped, the largest dropped count, and both are at most total / capacity.
+ *
+ * The bytes that `serialize` writes (version 1, little endian) describe themselves, and summaries that count
+ * alike have the same bytes:
+ * {{{
+ *   "SALT"  version: byte  length: int  item type: JSON of struct<item: T>
+ *   capacity: int  total: long  absent: long  size: int
+ *   size times, count descending, then error and bytes ascending:
+ *     count: long  error: long  length: int  item: UnsafeRow of one column
+ *   CRC-32 of all before: int
+ * }}}
+ */
+final class ItemSketch(val itemType: DataType, capacity: Int) extends SpaceSaving(capacity) {
+  import ItemSketch._
+
+  private val comparable =
+    UnsafeProjection.create(Seq(GroupingKeys.comparable(BoundReference(0, itemType, nullable = true))))
+  private val showsOther = GroupingKeys.showsOther(itemType)
+
+  private var keys = new Array[UnsafeRow](16) // by counter, in the form in which items compare
+  private var shown = if (showsOther) new Array[UnsafeRow](16) else keys // by counter, as first seen
+
+  private var key: UnsafeRow = _ // of the item at hand
+  private var item: UnsafeRow = _
+
+  override protected def same(counter: Int): Boolean = keys(counter) == key
+
+  override protected def store(counter: Int): Unit = {
+    if (counter >= keys.length) {
+      keys = Arrays.copyOf(keys, keys.length * 2)
+      shown = if (showsOther) Arrays.copyOf(shown, keys.length) else keys
+    }
+    keys(counter) = key.copy()
+    if (showsOther) shown(counter) = item.copy()
+  }
+
+  /** Counts one item: a row of one column. */
+  def add(row: UnsafeRow): Unit = offer(take(row))
+
+  /** The counter of an item, or -1. */
+  def counterOf(row: UnsafeRow): Int = find(take(row))
+
+  /** The value on a counter. */
+  def value(counter: Int): Any = shown(counter).get(0, itemType)
+
+  /** The k counters with the highest counts, in the order of the serialised form. */
+  def top(k: Int): Seq[Int] = ranked.take(k).toSeq
+
+  def merge(other: ItemSketch): Unit = {
+    val kept = Array.newBuilder[Entry]
+    var i = 0
+    while (i < size) {
+      val mate = other.counterOf(shown(i))
+      kept += (if (mate >= 0) {
+        Entry(count(i) + other.count(mate), error(i) + other.error(mate), shown(i))
+      } else {
+        Entry(count(i) + other.absent, error(i) + other.absent, shown(i))
+      })
+      i += 1
+    }
+    i = 0
+    while (i < other.size) {
+      if (counterOf(other.shown(i)) < 0) {
+        kept += Entry(other.count(i) + absent, other.error(i) + absent, other.shown(i))
+      }
+      i += 1
+    }
+    val entries = kept.result().sorted
+    val dropped = if (entries.length > capacity) entries(capacity).count else 0L
+    fill(entries.take(capacity), total + other.total, math.max(absent + other.absent, dropped))
+  }
+
+  def serialize(): Array[Byte] = {
+    val order = ranked
+    val typeBytes = typeJson(itemType).getBytes(UTF_8)
+    val length = 4 + 1 + 4 + typeBytes.length + 4 + 8 + 8 + 4 +
+      order.map(20 + shown(_).getSizeInBytes).sum + 4
+    val out = ByteBuffer.allocate(length).order(ByteOrder.LITTLE_ENDIAN)
+    out.put(Magic).put(Version).putInt(typeBytes.length).put(typeBytes)
+    out.putInt(capacity).putLong(total).putLong(absent).putInt(size)
+    order.foreach { counter =>
+      val bytes = shown(counter).getBytes
+      out.putLong(count(counter)).putLong(error(counter)).putInt(bytes.length).put(bytes)
+    }
+    out.putInt(checksum(out.array, length - 4))
+    out.array
+  }
+
+  private def ranked: Array[Int] = {
+    val entries = Array.tabulate(size)(i => Entry(count(i), error(i), shown(i)) -> i)
+    entries.sortBy(_._1).map(_._2)
+  }
+
+  /** Makes this summary hold these entries, given in the order of the serialised form. */
+  private def fill(entries: Array[Entry], total: Long, absent: Long): Unit = {
+    clear()
+    entries.reverseIterator.foreach { entry =>
+      val counter = append(take(entry.item), entry.count, entry.error)
+      store(counter)
+    }
+    restore(total, absent)
+  }
+
+  /** Makes `row` the item at hand; returns the hash of its key. */
+  private def take(row: UnsafeRow): Long = {
+    item = row
+    key = comparable(row)
+    XXH64.hashUnsafeWords(key.getBaseObject, key.getBaseOffset, key.getSizeInBytes, 42L)
+  }
+}
+
+object ItemSketch {
+  private val Magic = "SALT".getBytes(UTF_8)
+  private val Version: Byte = 1
+
+  private final case class Entry(count: Long, error: Long, item: UnsafeRow) extends Ordered[Entry] {
+    override def compare(that: Entry): Int = {
+      val byCount = java.lang.Long.compare(that.count, count)
+      if (byCount != 0) return byCount
+      val byError = java.lang.Long.compare(error, that.error)
+      if (byError != 0) byError else Arrays.compareUnsigned(item.getBytes, that.item.getBytes)
+    }
+  }
+
+  /**
+   * Reads a summary.
+   *
+   * @throws SaltwiseException where the bytes are no SpaceSaving sketch, a newer one, or damaged
+   */
+  def deserialize(bytes: Array[Byte]): ItemSketch = {
+    val in = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN)
+    if (bytes.length < 9 || !Arrays.equals(Arrays.copyOf(bytes, 4), Magic)) {
+      refuse(s"these ${bytes.length} bytes do not begin as a SpaceSaving sketch does")
+    }
+    if (bytes(4) != Version) refuse(s"the sketch has version ${bytes(4)}, and version $Version is read here")
+    if (in.getInt(bytes.length - 4) != checksum(bytes, bytes.length - 4)) {
+      refuse("the sketch is damaged: its checksum does not match")
+    }
+    try {
+      in.position(5)
+      val itemType = DataType.fromJson(new String(next(in), UTF_8)).asInstanceOf[StructType].head.dataType
+      val sketch = new ItemSketch(itemType, in.getInt())
+      val total = in.getLong()
+      val absent = in.getLong()
+      val entries = Array.fill(in.getInt()) {
+        val (count, error, item) = (in.getLong(), in.getLong(), next(in))
+        val row = new UnsafeRow(1)
+        row.pointTo(item, item.length)
+        Entry(count, error, row)
+      }
+      sketch.fill(entries, total, absent)
+      sketch
+    } catch {
+      case e: BufferUnderflowException => refuse(s"the sketch is damaged: $e")
+      case NonFatal(e) if !e.isInstanceOf[SaltwiseException] => refuse(s"the sketch is damaged: ${e.getMessage}")
+    }
+  }
+
+  private def next(in: ByteBuffer): Array[Byte] = {
+    val length = in.getInt()
+    if (length < 0 || length > in.remaining) throw new BufferUnderflowException
+    val bytes = new Array[Byte](length)
+    in.get(bytes)
+    bytes
+  }
+
+  private def checksum(bytes: Array[Byte], length: Int): Int = {
+    val crc = new CRC32
+    crc.update(bytes, 0, length)
+    crc.getValue.toInt
+  }
+
+  private def typeJson(itemType: DataType): String = new StructType().add("item", itemType).json
+
+  private def refuse(why: String): Nothing =
+    throw new SaltwiseException(s"$why; give the binary result of space_saving_agg or space_saving_merge.")
+}

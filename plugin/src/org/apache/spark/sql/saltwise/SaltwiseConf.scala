@@ -1,0 +1,72 @@
+package org.apache.spark.sql.saltwise
+
+import org.apache.spark.internal.config.{ConfigEntry, OptionalConfigEntry}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.internal.SQLConf.buildConf
+
+/** The confs of Saltwise. Every option of a hint has a conf of the same name, and the option wins. */
+object SaltwiseConf {
+  val Prefix = "spark.saltwise."
+
+  val Enabled: ConfigEntry[Boolean] = buildConf(Prefix + "enabled")
+    .doc("Rewrite the GROUP BYs of this session, as spark.saltwise.strategy says, without any change to " +
+      "their code. DataFrames and queries that carry the skew_groupby hint are rewritten either way.")
+    .version("0.1.0")
+    .booleanConf
+    .createWithDefault(false)
+
+  val Strategy: ConfigEntry[String] = buildConf(Prefix + "strategy")
+    .doc("How rows are sent to workers: " + SkewStrategy.names.mkString(", ") + ". auto rewrites only " +
+      "aggregates whose state grows with their rows, by dchoices, and leaves the rest alone.")
+    .version("0.1.0")
+    .stringConf
+    .createWithDefault(SkewStrategy.Auto)
+
+  val Partitions: OptionalConfigEntry[Int] = buildConf(Prefix + "partitions")
+    .doc("n, the number of workers among which rows are balanced. Default: spark.sql.shuffle.partitions.")
+    .version("0.1.0")
+    .intConf
+    .createOptional
+
+  val Theta: OptionalConfigEntry[Double] = buildConf(Prefix + "theta")
+    .doc("A key is hot (in the head) when its share of a source's rows is at least theta. Default: 1/(5n).")
+    .version("0.1.0")
+    .doubleConf
+    .createOptional
+
+  val Epsilon: ConfigEntry[Double] = buildConf(Prefix + "epsilon")
+    .doc("The imbalance that dchoices may leave, as a share of all rows.")
+    .version("0.1.0")
+    .doubleConf
+    .createWithDefault(1e-4)
+
+  val Choices: OptionalConfigEntry[Int] = buildConf(Prefix + "choices")
+    .doc("d, the number of workers that a hot key may use with dchoices. Default: solved from the data " +
+      "(Proposition 4.1 of \"When Two Choices Are not Enough\").")
+    .version("0.1.0")
+    .intConf
+    .createOptional
+
+  val SketchCapacity: OptionalConfigEntry[Int] = buildConf(Prefix + "sketch.capacity")
+    .doc("Counters of a SpaceSaving sketch, at least 1/theta. Default: 4/theta.")
+    .version("0.1.0")
+    .intConf
+    .createOptional
+
+  val Hot: OptionalConfigEntry[String] = buildConf(Prefix + "hot")
+    .doc("Hot keys that are known beforehand, as JSON: [{\"key\": [\"UA\"], \"share\": 0.17}, ...]; share " +
+      "may be left out. Routing is then exact under every retry.")
+    .version("0.1.0")
+    .stringConf
+    .createOptional
+
+  /** The entries that are options of the hint too, by option name. */
+  val options: Map[String, ConfigEntry[_]] =
+    Seq[ConfigEntry[_]](Strategy, Partitions, Theta, Epsilon, Choices, SketchCapacity, Hot)
+      .map(entry => entry.key.stripPrefix(Prefix) -> entry).toMap
+
+  /** The session's value of every option that has one, as text. */
+  def settings(conf: SQLConf): Map[String, String] = options.flatMap { case (name, entry) =>
+    conf.getAllConfs.get(entry.key).map(name -> _)
+  }
+}

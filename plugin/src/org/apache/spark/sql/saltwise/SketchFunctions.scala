@@ -1,0 +1,123 @@
+package org.apache.spark.sql.saltwise
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.analysis.TypeCheckResult
+import org.apache.spark.sql.catalyst.analysis.TypeCheckResult.{TypeCheckFailure, TypeCheckSuccess}
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types._
+
+/**
+ * space_saving_top(sketch[, k[, type]]): the highest counts of a sketch. A sketch is plain binary, so the type of
+ * its items is known at run time only: they are shown as strings, unless `type` names their type.
+ */
+final case class SpaceSavingTop(sketch: Expression, k: Expression, itemType: Expression)
+    extends TernaryExpression with CodegenFallback {
+
+  override def first: Expression = sketch
+  override def second: Expression = k
+  override def third: Expression = itemType
+  override def prettyName: String = "space_saving_top"
+  override def nullable: Boolean = true
+  override def dataType: DataType = SketchArguments.topType(wanted.getOrElse(StringType))
+
+  /** The type that was asked for. */
+  private lazy val wanted: Option[DataType] =
+    Option(itemType.eval(InternalRow.empty)).map(name => DataType.fromDDL(name.toString))
+
+  override def checkInputDataTypes(): TypeCheckResult =
+    if (sketch.dataType != BinaryType) TypeCheckFailure(SketchFunctions.notASketch(sketch))
+    else if (!itemType.foldable || !Seq(StringType, NullType).contains(itemType.dataType)) {
+      TypeCheckFailure(s"type is ${itemType.sql}; it must be a constant string such as 'bigint'")
+    } else SketchArguments.check("k", k, 1, SketchArguments.MaxCapacity)
+
+  override def eval(row: InternalRow): Any = sketch.eval(row) match {
+    case null => null
+    case bytes: Array[Byte] =>
+      val read = ItemSketch.deserialize(bytes)
+      val show: Any => Any = wanted match {
+        case Some(dataType) =>
+          SketchArguments.requireType(read, dataType)
+          identity
+        case None =>
+          val asString = Cast(BoundReference(0, read.itemType, nullable = true), StringType,
+            Some(SQLConf.get.sessionLocalTimeZone))
+          value => asString.eval(InternalRow(value))
+      }
+      SketchArguments.top(read, SketchArguments.int(k), show)
+  }
+
+  override protected def withNewChildrenInternal(a: Expression, b: Expression, c: Expression): SpaceSavingTop =
+    copy(a, b, c)
+}
+
+/** space_saving_estimate(sketch, item): how often the item was counted, with certain bounds. */
+final case class SpaceSavingEstimate(sketch: Expression, item: Expression)
+    extends BinaryExpression with CodegenFallback {
+
+  override def left: Expression = sketch
+  override def right: Expression = item
+  override def prettyName: String = "space_saving_estimate"
+  override def nullable: Boolean = true
+  override def dataType: DataType = new StructType()
+    .add("estimate", LongType, nullable = false)
+    .add("lower", LongType, nullable = false)
+    .add("upper", LongType, nullable = false)
+
+  override def checkInputDataTypes(): TypeCheckResult =
+    if (sketch.dataType == BinaryType) TypeCheckSuccess else TypeCheckFailure(SketchFunctions.notASketch(sketch))
+
+  override def eval(row: InternalRow): Any = sketch.eval(row) match {
+    case null => null
+    case bytes: Array[Byte] =>
+      val read = ItemSketch.deserialize(bytes)
+      val counter = read.counterOf(asItem(read)(InternalRow(item.eval(row))))
+      if (counter < 0) InternalRow(0L, 0L, read.absent)
+      else {
+        val count = read.count(counter)
+        InternalRow(count, count - read.error(counter), count)
+      }
+  }
+
+  /** Turns the item that is asked for into one of the sketch's type, where that loses nothing. */
+  private def asItem(read: ItemSketch): UnsafeProjection = {
+    val asked = BoundReference(0, item.dataType, nullable = true)
+    if (!DataType.equalsIgnoreNullability(item.dataType, read.itemType)) {
+      if (!Cast.canUpCast(item.dataType, read.itemType)) SketchArguments.requireType(read, item.dataType)
+      UnsafeProjection.create(Seq(Cast(asked, read.itemType, Some(SQLConf.get.sessionLocalTimeZone))))
+    } else {
+      UnsafeProjection.create(Seq(asked))
+    }
+  }
+
+  override protected def withNewChildrenInternal(a: Expression, b: Expression): SpaceSavingEstimate = copy(a, b)
+}
+
+object SketchFunctions {
+  def notASketch(other: Expression): String =
+    s"sketch is of type ${other.dataType.sql}; give the binary result of space_saving_agg or space_saving_merge"
+}
+
+/**
+ * skew_worker(n, strategy, key...): the worker in [0, n) that a splitting strategy gives this row, for two-phase
+ * SQL written by hand. Each task is a source with a router of its own, so the result depends on the rows before.
+ */
+final case class SkewWorker(keyHash: Expression, options: SkewOptions)
+    extends UnaryExpression with Nondeterministic with CodegenFallback {
+
+  @transient private var router: Router = _
+
+  override def child: Expression = keyHash
+  override def stateful: Boolean = true
+  override def prettyName: String = "skew_worker"
+  override def nullable: Boolean = false
+  override def dataType: DataType = IntegerType
+
+  override protected def initializeInternal(partitionIndex: Int): Unit = router = options.router(partitionIndex)
+
+  override protected def evalInternal(row: InternalRow): Any =
+    router.route(keyHash.eval(row).asInstanceOf[Long])
+
+  override protected def withNewChildInternal(newChild: Expression): SkewWorker = copy(keyHash = newChild)
+}

@@ -1,0 +1,167 @@
+package org.apache.spark.sql.saltwise
+
+import scala.util.control.NonFatal
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.SQLConfHelper
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate._
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
+import org.apache.spark.sql.execution.{PlanLater, SparkPlan, SparkStrategy}
+import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
+import org.apache.spark.sql.internal.{SessionState, SQLConf}
+import org.apache.spark.sql.types.IntegerType
+
+/**
+ * Plans an aggregate so that no worker gets more rows than the others: Algorithm 1 of "When Two Choices Are not
+ * Enough" in front of Spark's own aggregation.
+ *
+ * {{{
+ *   SELECT k, collect_list(v) FROM t GROUP BY k
+ *
+ *   before:  Final(k) - Exchange(k) - Partial(k) - t
+ *   after:   Final(k) - Exchange(k) - Partial(k) - SkewReceive - Exchange(worker) - SkewRoute(k) - t
+ * }}}
+ *
+ * Spark's own strategy plans the aggregate, and SkewRoute goes below what it planned. So every aggregate that
+ * merges in Spark works unchanged, and the states that Partial makes are merged by Final: at most d for a head
+ * key and two for a tail key, whatever worker a row was sent to. The price is one more shuffle, of raw rows.
+ *
+ * Where the conf or the hint is on and the aggregate is left alone all the same, the plan says why.
+ */
+final case class SkewAggregation(session: SparkSession) extends SparkStrategy with SQLConfHelper {
+  import SkewAggregation._
+
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case SkewGroupByHint(_, child) => planLater(child) :: Nil
+    case aggregate: Aggregate if aggregate.groupingExpressions.nonEmpty =>
+      val hint = SkewGroupByHint.below(aggregate)
+      if (hint.isEmpty && !conf.getConf(SaltwiseConf.Enabled)) Nil
+      else planOrLeave(aggregate, hint.map(_.options).getOrElse(Map.empty))
+    case _ => Nil
+  }
+
+  private def planOrLeave(aggregate: Aggregate, hint: Map[String, String]): Seq[SparkPlan] =
+    try {
+      val options = SkewOptions.resolve(hint, conf)
+      val stock = stockPlan(aggregate)
+      reasonToLeave(aggregate, options, stock) match {
+        case Some(reason) => stock.map(SkewLeftAloneExec(reason, _))
+        case None => stock.map(route(aggregate, named(options), _))
+      }
+    } catch {
+      case e: SaltwiseException => throw e
+      case e @ (NonFatal(_) | _: LinkageError) =>
+        logOnce(e)
+        Nil
+    }
+
+  /** auto stands for D-Choices once it has decided to rewrite. */
+  private def named(options: SkewOptions): SkewOptions =
+    if (options.strategy == SkewStrategy.Auto) options.copy(strategy = SkewStrategy.DChoices) else options
+
+  /** What Spark plans, with a map side: without one there would be nothing to merge. */
+  private def stockPlan(aggregate: Aggregate): Seq[SparkPlan] = {
+    val withMapSide = conf.clone()
+    withMapSide.setConfString("spark.sql.execution.bypassPartialAggregation", "false")
+    SQLConf.withExistingConf(withMapSide)(stockAggregation(aggregate))
+  }
+
+  /** `SparkSession` became an interface in 4.0, hence the call by name. */
+  private lazy val stockAggregation: SparkStrategy =
+    session.getClass.getMethod("sessionState").invoke(session).asInstanceOf[SessionState].planner.Aggregation
+
+  private def reasonToLeave(
+      aggregate: Aggregate, options: SkewOptions, stock: Seq[SparkPlan]): Option[String] = {
+    val aggregates = aggregateExpressions(aggregate)
+    if (aggregate.isStreaming) {
+      Some("a streaming aggregate keeps its state by key")
+    } else if (aggregates.exists(_.isDistinct) || isPhaseOfDistinct(aggregate)) {
+      Some("a DISTINCT aggregate has phases of its own")
+    } else if (aggregates.isEmpty) {
+      Some("there is no aggregate function, and the map side already drops repeated keys")
+    } else if (!stock.forall(isTwoPhase(_, aggregate))) {
+      Some(s"${functionNames(aggregates)} cannot be merged from partial states")
+    } else if (options.workers == 1) {
+      Some("there is one partition, so there is nothing to balance")
+    } else if (options.strategy != SkewStrategy.Auto) {
+      None
+    } else if (!aggregates.exists(stateGrows)) {
+      Some(s"the states of ${functionNames(aggregates)} have a fixed size, and the map side already combines " +
+        "them; name a strategy to rewrite all the same")
+    } else if (isClustered(aggregate)) {
+      Some("its rows are already grouped by key, without another shuffle")
+    } else {
+      None
+    }
+  }
+
+  /** The last check before the rewrite: every plan of `stock` must read the child once, through Partial. */
+  private def isTwoPhase(stock: SparkPlan, aggregate: Aggregate): Boolean = {
+    val modes = stock.collect { case node: BaseAggregateExec => node.aggregateExpressions.map(_.mode).distinct }
+    modes == Seq(Seq(Final), Seq(Partial)) &&
+      stock.collect { case PlanLater(child) if child eq aggregate.child => child }.length == 1
+  }
+
+  private def route(aggregate: Aggregate, options: SkewOptions, stock: SparkPlan): SparkPlan = {
+    val hot = options.hot.map(HotKeys.parse(_, aggregate.groupingExpressions))
+    val worker = AttributeReference("skew_worker", IntegerType, nullable = false)()
+    stock.transformUp {
+      case child @ PlanLater(logical) if logical eq aggregate.child =>
+        val keys = aggregate.groupingExpressions.map { case Alias(key, _) => key; case key => key }
+        val routed = SkewRouteExec(keys, options, hot, worker, child)
+        SkewReceiveExec(ShuffleExchanges.byNumber(HashPartitioning(Seq(worker), options.workers), routed))
+    }
+  }
+}
+
+object SkewAggregation {
+  @volatile private var logged = false
+
+  private def aggregateExpressions(aggregate: Aggregate): Seq[AggregateExpression] =
+    aggregate.aggregateExpressions.flatMap(_.collect { case e: AggregateExpression => e })
+
+  private def functionNames(aggregates: Seq[AggregateExpression]): String =
+    aggregates.map(_.aggregateFunction.prettyName).distinct.mkString(", ")
+
+  /** Aggregates whose state grows with the rows of a group, so that a hot key's partial states are large. */
+  private def stateGrows(aggregate: AggregateExpression): Boolean = aggregate.aggregateFunction match {
+    case _: Collect[_] | _: PercentileBase | _: Mode | _: HistogramNumeric => true
+    case _ => false
+  }
+
+  /** The two aggregates into which Spark turns several DISTINCTs, told apart by the group id `gid`. */
+  private def isPhaseOfDistinct(aggregate: Aggregate): Boolean = {
+    def byGroupId(plan: LogicalPlan): Boolean = plan match {
+      case a: Aggregate => a.groupingExpressions.exists {
+        case key: Attribute => key.name == "gid" && a.child.isInstanceOf[Expand]
+        case _ => false
+      }
+      case _ => false
+    }
+    byGroupId(aggregate) || byGroupId(aggregate.child)
+  }
+
+  /** Whether the child leaves all rows of a key in one partition, as far as the logical plan shows. */
+  private def isClustered(aggregate: Aggregate): Boolean = {
+    val keys = ExpressionSet(aggregate.groupingExpressions)
+    def by(expressions: Seq[Expression]): Boolean =
+      expressions.nonEmpty && expressions.forall(keys.contains)
+    def clustered(plan: LogicalPlan): Boolean = plan match {
+      case node: RepartitionByExpression => by(node.partitionExpressions)
+      case node: Aggregate => by(node.groupingExpressions)
+      case node: Window => by(node.partitionSpec)
+      case node @ (_: Project | _: Filter | _: SkewGroupByHint) => clustered(node.children.head)
+      case _ => false
+    }
+    clustered(aggregate.child)
+  }
+
+  private def logOnce(cause: Throwable): Unit = if (!logged) {
+    logged = true
+    org.slf4j.LoggerFactory.getLogger(classOf[SkewAggregation]).warn(
+      "Saltwise left an aggregate as Spark planned it, because this Spark does not fit the plugin; " +
+        "further occurrences are not logged.", cause)
+  }
+}

@@ -1,0 +1,157 @@
+package org.apache.spark.sql.saltwise
+
+import java.util.Locale
+
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.unsafe.types.UTF8String
+
+/** The names of the strategies. */
+object SkewStrategy {
+  val Auto = "auto"
+  val Hash = "hash"
+  val Shuffle = "shuffle"
+  val PartialKey = "pkg"
+  val DChoices = "dchoices"
+  val WChoices = "wchoices"
+  val RoundRobin = "roundrobin"
+
+  /** What `skew_worker` takes. */
+  val routing: Seq[String] = Seq(Hash, Shuffle, PartialKey, DChoices, WChoices, RoundRobin)
+
+  /** What a hint and the conf take. */
+  val names: Seq[String] = Auto +: routing
+
+  /** The strategy of this name, whatever its case. */
+  def named(name: String, allowed: Seq[String]): String = {
+    val wanted = name.toLowerCase(Locale.ROOT)
+    if (allowed.contains(wanted)) wanted else throw SkewOptions.unknown("strategy", name, allowed)
+  }
+}
+
+/**
+ * What a rewritten aggregate is to do: the strategy, and the papers' parameters, all checked.
+ *
+ * @param workers  n
+ * @param theta    share of rows from which a key is in the head
+ * @param epsilon  imbalance that D-Choices may leave, as a share of all rows
+ * @param choices  d, where it is given and not solved
+ * @param capacity counters of each source's sketch
+ * @param hot      hot keys that are known beforehand, as JSON
+ */
+final case class SkewOptions(
+    strategy: String,
+    workers: Int,
+    theta: Double,
+    epsilon: Double,
+    choices: Option[Int],
+    capacity: Int,
+    hot: Option[String]) {
+
+  /** A router of one source for every strategy but auto. */
+  def router(source: Int): Router = strategy match {
+    case SkewStrategy.Hash => new HashRouter(workers)
+    case SkewStrategy.Shuffle => new ShuffleRouter(workers, source)
+    case SkewStrategy.PartialKey => new PartialKeyRouter(workers, source)
+    case SkewStrategy.DChoices =>
+      new DChoicesRouter(workers, source, theta, epsilon, choices, capacity)
+    case SkewStrategy.WChoices => new WChoicesRouter(workers, source, theta, capacity)
+    case SkewStrategy.RoundRobin => new RoundRobinRouter(workers, source, theta, capacity)
+  }
+
+  /** Whether a row's worker depends on the rows before it. */
+  def dependsOnOrder: Boolean = hot.isEmpty && strategy != SkewStrategy.Hash
+
+  override def toString: String = {
+    val head = strategy match {
+      case SkewStrategy.Hash | SkewStrategy.Shuffle | SkewStrategy.PartialKey => ""
+      case _ if hot.isDefined => ", hot keys given"
+      case _ => s", theta=$theta, capacity=$capacity"
+    }
+    val d = if (strategy != SkewStrategy.DChoices) "" else choices match {
+      case Some(number) => s", choices=$number"
+      case None => s", epsilon=$epsilon"
+    }
+    s"$strategy, n=$workers$head$d"
+  }
+}
+
+object SkewOptions {
+
+  /** Counters for each 1 / theta: see the bound in [[SpaceSaving]]. */
+  private val CountersPerHeadKey = 4
+
+  private val MaxCapacity = 1 << 24
+
+  /**
+   * The options of one aggregate: those of its hint, then those of the session, then the defaults.
+   *
+   * @throws SaltwiseException naming the option, the value, and what is allowed
+   */
+  def resolve(hint: Map[String, String], conf: SQLConf): SkewOptions = {
+    val settings = SaltwiseConf.settings(conf) ++ hint
+    val workers = settings.get("partitions").map(number("partitions", _))
+      .getOrElse(BigDecimal(conf.numShufflePartitions))
+    require("partitions", workers, workers.isWhole && workers >= 1 && workers <= Int.MaxValue,
+      "a whole number from 1 on")
+    val n = workers.toInt
+    val theta = settings.get("theta").map(number("theta", _)).getOrElse(BigDecimal(1.0 / (5.0 * n)))
+    require("theta", theta, theta > 0 && theta <= 1, "a share above 0 and up to 1")
+    val epsilon = settings.get("epsilon").map(number("epsilon", _))
+      .getOrElse(BigDecimal(SaltwiseConf.Epsilon.defaultValue.get))
+    require("epsilon", epsilon, epsilon > 0 && epsilon < 1, "a share between 0 and 1")
+    val choices = settings.get("choices").map(number("choices", _))
+    choices.foreach(d => require("choices", d, d.isWhole && d >= 2 && d <= n,
+      s"a whole number from 2 to the $n partitions"))
+    val needed = math.ceil(1 / theta.toDouble)
+    val capacity = settings.get("sketch.capacity").map(number("sketch.capacity", _))
+    capacity.foreach(c => require("sketch.capacity", c, c.isWhole && c >= needed && c <= MaxCapacity,
+      s"a whole number from 1/theta = ${needed.toLong} to $MaxCapacity"))
+    SkewOptions(
+      SkewStrategy.named(settings.getOrElse("strategy", SkewStrategy.Auto), SkewStrategy.names),
+      n, theta.toDouble, epsilon.toDouble, choices.map(_.toInt),
+      capacity.map(_.toInt).getOrElse(defaultCapacity(theta.toDouble)),
+      settings.get("hot"))
+  }
+
+  def defaultCapacity(theta: Double): Int =
+    math.min(MaxCapacity.toDouble, math.ceil(CountersPerHeadKey / theta)).toInt
+
+  /**
+   * Reads what stands in a hint: first the strategy, then 'option=value' strings; both may be left out.
+   *
+   * @throws SaltwiseException for an option or a strategy that does not exist
+   */
+  def parse(parameters: Seq[String]): Map[String, String] = {
+    val (options, names) = parameters.partition(_.contains("="))
+    if (names.length > 1 || (names.nonEmpty && parameters.head != names.head)) {
+      throw new SaltwiseException(
+        s"SKEW_GROUPBY got (${parameters.mkString(", ")}); it takes a strategy first and then " +
+          "'option=value' strings, such as SKEW_GROUPBY(dchoices, 'partitions=200').")
+    }
+    val strategy = names.map(name => "strategy" -> SkewStrategy.named(name, SkewStrategy.names))
+    val allowed = SaltwiseConf.options.keys.toSeq.sorted
+    (strategy ++ options.map { option =>
+      val Array(name, value) = option.split("=", 2).map(_.trim)
+      if (!allowed.contains(name)) throw unknown("option", name, allowed)
+      name -> value
+    }).toMap
+  }
+
+  /** "strategy is 'dchoise'; it must be one of auto, ...; did you mean 'dchoices'?" */
+  def unknown(what: String, value: String, allowed: Seq[String]): SaltwiseException = {
+    val nearest = allowed.minBy { name =>
+      UTF8String.fromString(name).levenshteinDistance(UTF8String.fromString(value.toLowerCase(Locale.ROOT)))
+    }
+    new SaltwiseException(
+      s"$what is '$value'; it must be one of ${allowed.mkString(", ")}; did you mean '$nearest'?")
+  }
+
+  private def number(name: String, text: String): BigDecimal =
+    try BigDecimal(text.trim) catch {
+      case _: NumberFormatException =>
+        throw new SaltwiseException(s"$name is '$text'; it must be a number.")
+    }
+
+  private def require(name: String, value: BigDecimal, ok: Boolean, allowed: String): Unit =
+    if (!ok) throw new SaltwiseException(s"$name is $value; it must be $allowed.")
+}

@@ -1,0 +1,30 @@
+"""The errors that Saltwise raises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class SaltwiseError(Exception):
+    """Base of every error that Saltwise raises on purpose."""
+
+
+class SaltwiseValueError(SaltwiseError, ValueError):
+    """An argument or a conf has a value that is not allowed."""
+
+    @classmethod
+    def unknown(cls, what: str, given: object, allowed: Iterable[str]) -> SaltwiseValueError:
+        """Make the error for a name that does not exist, with the nearest one that does.
+
+        >>> SaltwiseValueError.unknown("strategy", "dchoise", ["pkg", "dchoices"])
+        SaltwiseValueError("strategy is 'dchoise'; it must be one of pkg, dchoices; did you mean 'dchoices'?")
+        """
+        names = list(allowed)
+        near = get_close_matches(str(given).lower(), names, n=1, cutoff=0.5)
+        hint = f"; did you mean {near[0]!r}?" if near else "."
+        return cls(f"{what} is {given!r}; it must be one of {', '.join(names)}{hint}")
+
+
+class PluginMissingError(SaltwiseError):
+    """The session runs without the Saltwise extension."""

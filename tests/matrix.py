@@ -1,0 +1,67 @@
+"""Runs the smoke tests on several versions of Spark, from the built wheel: `make test-matrix`.
+
+Each version has an environment of its own in .matrix/, which is kept, and beside it a log of what it printed.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TextIO
+
+from saltwise._java import ensure_java
+
+ROOT = Path(__file__).resolve().parent.parent
+TOOLS = ["pytest", "hypothesis", "numpy", "pandas<3"]
+FOREIGN = {"PYTHONPATH", "SPARK_HOME", "PYSPARK_DRIVER_PYTHON"}
+
+
+def main(wheel: str, *versions: str) -> int:
+    """Print a line for each version, and return 1 if one of them failed, else 0."""
+    ensure_java()
+    (ROOT / ".matrix").mkdir(exist_ok=True)
+    passed = [smoke_test(Path(wheel).resolve(), version) for version in versions]
+    return 0 if all(passed) else 1
+
+
+def smoke_test(wheel: Path, version: str) -> bool:
+    """Install one Spark and the wheel, run the smoke tests there, and print one line, or the log as well."""
+    venv = ROOT / ".matrix" / version
+    log = venv.with_name(f"{version}.log")
+    started = time.monotonic()
+    with log.open("w") as output:
+        passed = all(succeeds(command, venv, output) for command in commands(venv, wheel, version))
+    seconds = time.monotonic() - started
+    print(f"Spark {version}   {'passed' if passed else 'FAILED'}   {seconds:4.0f} s", flush=True)
+    if not passed:
+        print(log.read_text(), flush=True)
+    return passed
+
+
+def commands(venv: Path, wheel: Path, version: str) -> list[list[str | Path]]:
+    """Return what to run in turn; the wheel is installed anew, since its version stays the same."""
+    python: list[str | Path] = [venv / "bin" / "python", "-m"]
+    install = [*python, "pip", "install", "--quiet", "--disable-pip-version-check"]
+    make_venv: list[list[str | Path]] = [] if venv.is_dir() else [[sys.executable, "-m", "venv", venv]]
+    smoke = ["-m", "smoke", "-p", "no:cacheprovider", "--import-mode=importlib", "--rootdir=tests", "tests"]
+    return [
+        *make_venv,
+        [*install, f"pyspark=={version}", wheel, *TOOLS],
+        [*install, "--force-reinstall", "--no-deps", wheel],
+        [venv / "bin" / "pytest", *smoke],
+    ]
+
+
+def succeeds(command: list[str | Path], venv: Path, output: TextIO) -> bool:
+    """Run a command without what would lead it to another Spark, another saltwise or another Python."""
+    environment = {key: value for key, value in os.environ.items() if key not in FOREIGN}
+    environment["PYSPARK_PYTHON"] = str(venv / "bin" / "python")
+    run = subprocess.run(command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)
+    return run.returncode == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
