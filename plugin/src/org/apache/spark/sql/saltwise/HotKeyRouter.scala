@@ -1,7 +1,12 @@
 package org.apache.spark.sql.saltwise
 
+import org.apache.spark.sql.catalyst.InternalRow
+
 /** A key that is known to be hot before the query runs: the hash of the key, and its share of rows if known. */
 final case class HotKey(hash: Long, share: Option[Double])
+
+/** Routing that was settled on the driver: the candidates of each hot key, at most d. */
+final case class HotKeyPlan(candidates: Map[Long, Array[Int]], choices: Int, workers: Int)
 
 /**
  * Routing with state that was frozen on the driver: the hot keys are given, so nothing depends on the order of
@@ -11,44 +16,54 @@ final case class HotKey(hash: Long, share: Option[Double])
  *
  * Rows with equal content are interchangeable, so where a row is nothing but its key, a key's rows take its
  * candidates in turn, and the balance is perfect.
+ *
+ * @param content hash of a whole row; None where a row is nothing but its key
  */
-final class HotKeyRouter(candidates: Map[Long, Array[Int]], n: Int, source: Int) {
+final class HotKeyRouter(plan: HotKeyPlan, source: Int, content: Option[InternalRow => Long]) extends Router {
   private val turn = new java.util.HashMap[Long, Int]
-  private var hot = 0L
+  private var hotRows = 0L
 
-  def rows: Long = hot
-
-  /**
-   * @param key     hash of the row's key
-   * @param content hash of the whole row, asked for hot keys only; None where a row is nothing but its key
-   */
-  def route(key: Long, content: Option[() => Long]): Int = candidates.get(key) match {
-    case None => HashFamily.worker(key, 1, n)
+  override def route(key: Long, row: InternalRow): Int = plan.candidates.get(key) match {
+    case None => HashFamily.worker(key, 1, plan.workers)
     case Some(workers) =>
-      hot += 1
-      val i = content match {
-        case Some(hash) => HashFamily.worker(hash() + source, 0, workers.length)
-        case None =>
-          val next = turn.getOrDefault(key, Math.floorMod(source, workers.length))
-          turn.put(key, if (next + 1 == workers.length) 0 else next + 1)
-          next
+      hotRows += 1
+      content match {
+        case Some(hash) => workers(HashFamily.worker(hash(row) + source, 0, workers.length))
+        case None => workers(inTurn(key, workers.length))
       }
-      workers(i)
+  }
+
+  override def headRows: Long = hotRows
+  override def headKeys: Int = plan.candidates.size
+  override def choices: Int = plan.choices
+
+  private def inTurn(key: Long, n: Int): Int = {
+    val next = turn.getOrDefault(key, Math.floorMod(source, n))
+    turn.put(key, if (next + 1 == n) 0 else next + 1)
+    next
   }
 }
 
 object HotKeyRouter {
 
-  /** The number of choices of hot keys: solved where all shares are known, else every worker. */
-  def choices(hot: Seq[HotKey], n: Int, epsilon: Double): Int =
-    if (hot.forall(_.share.isDefined)) {
-      FindOptimalChoices(hot.map(_.share.get).sorted(Ordering[Double].reverse).toArray, n, epsilon)
-    } else {
-      n
+  /** d is solved where every share is known (D-Choices), and is n where one is not. */
+  def plan(hot: Seq[HotKey], options: SkewOptions): HotKeyPlan = {
+    val n = options.workers
+    val d = options.strategy match {
+      case SkewStrategy.Hash => 1
+      case SkewStrategy.PartialKey => math.min(2, n)
+      case SkewStrategy.DChoices => options.choices.getOrElse(solve(hot, options))
+      case _ => n
     }
+    val candidates = hot.map { key =>
+      key.hash -> (if (d >= n) Array.range(0, n) else HashFamily.candidates(key.hash, d, n))
+    }
+    HotKeyPlan(candidates.toMap, d, n)
+  }
 
-  /** The candidates of each hot key; d = n stands for every worker. */
-  def candidates(hot: Seq[HotKey], d: Int, n: Int): Map[Long, Array[Int]] = hot.map { key =>
-    key.hash -> (if (d >= n) Array.range(0, n) else HashFamily.candidates(key.hash, d, n))
-  }.toMap
+  private def solve(hot: Seq[HotKey], options: SkewOptions): Int = {
+    val shares = hot.flatMap(_.share).sorted(Ordering[Double].reverse).toArray
+    if (shares.length < hot.length) options.workers
+    else FindOptimalChoices(shares, options.workers, options.epsilon)
+  }
 }

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.saltwise
 
+import org.apache.spark.sql.catalyst.InternalRow
+
 /**
  * A stream partitioning function P_t: which worker gets the next row of a source. Each source (map task) owns
  * one router and tells it the 64-bit hash of each row's key. The same keys in the same order give the same
@@ -8,7 +10,7 @@ package org.apache.spark.sql.saltwise
 abstract class Router {
 
   /** The worker in [0, n) for the next row, whose key has this hash. */
-  def route(key: Long): Int
+  def route(key: Long, row: InternalRow): Int
 
   /** Rows so far whose key was in the head. */
   def headRows: Long = 0
@@ -20,14 +22,21 @@ abstract class Router {
   def choices: Int
 }
 
+/** A router that looks at keys only, as all in the papers do. */
+abstract class KeyRouter extends Router {
+  def route(key: Long): Int
+
+  override final def route(key: Long, row: InternalRow): Int = route(key)
+}
+
 /** Key grouping (KG): one choice, by hash. */
-final class HashRouter(n: Int) extends Router {
+final class HashRouter(n: Int) extends KeyRouter {
   override def route(key: Long): Int = HashFamily.worker(key, 1, n)
   override def choices: Int = 1
 }
 
 /** Shuffle grouping (SG): all workers in turn, whatever the key. */
-final class ShuffleRouter(n: Int, source: Int) extends Router {
+final class ShuffleRouter(n: Int, source: Int) extends KeyRouter {
   private var next = Math.floorMod(source, n)
 
   override def route(key: Long): Int = {
@@ -44,7 +53,7 @@ final class ShuffleRouter(n: Int, source: Int) extends Router {
  * (Nasir et al., "The Power of Both Choices"). Ties go to the first choice on even sources, to the second on
  * odd ones.
  */
-class PartialKeyRouter(n: Int, source: Int) extends Router {
+class PartialKeyRouter(n: Int, source: Int) extends KeyRouter {
   protected final val load = new Array[Long](n)
   private val firstOnTie = (source & 1) == 0
 

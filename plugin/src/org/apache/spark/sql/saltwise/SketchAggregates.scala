@@ -113,9 +113,9 @@ final case class SpaceSavingMerge(
   override def nullable: Boolean = true
   override def dataType: DataType = BinaryType
 
-  override def update(buffer: ItemSketch, row: InternalRow): ItemSketch = child.eval(row) match {
-    case null => buffer
-    case bytes: Array[Byte] => merge(buffer, ItemSketch.deserialize(bytes))
+  override def update(buffer: ItemSketch, row: InternalRow): ItemSketch = {
+    val bytes = child.eval(row).asInstanceOf[Array[Byte]]
+    if (bytes == null) buffer else merge(buffer, ItemSketch.deserialize(bytes))
   }
 
   override def merge(buffer: ItemSketch, other: ItemSketch): ItemSketch = {

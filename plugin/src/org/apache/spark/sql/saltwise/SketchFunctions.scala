@@ -32,20 +32,20 @@ final case class SpaceSavingTop(sketch: Expression, k: Expression, itemType: Exp
       TypeCheckFailure(s"type is ${itemType.sql}; it must be a constant string such as 'bigint'")
     } else SketchArguments.check("k", k, 1, SketchArguments.MaxCapacity)
 
-  override def eval(row: InternalRow): Any = sketch.eval(row) match {
-    case null => null
-    case bytes: Array[Byte] =>
+  override def eval(row: InternalRow): Any = {
+    val bytes = sketch.eval(row).asInstanceOf[Array[Byte]]
+    if (bytes == null) null else {
       val read = ItemSketch.deserialize(bytes)
-      val show: Any => Any = wanted match {
-        case Some(dataType) =>
-          SketchArguments.requireType(read, dataType)
-          identity
-        case None =>
-          val asString = Cast(BoundReference(0, read.itemType, nullable = true), StringType,
-            Some(SQLConf.get.sessionLocalTimeZone))
-          value => asString.eval(InternalRow(value))
-      }
+      wanted.foreach(SketchArguments.requireType(read, _))
+      val show: Any => Any = if (wanted.isDefined) identity else asString(read.itemType)
       SketchArguments.top(read, SketchArguments.int(k), show)
+    }
+  }
+
+  private def asString(itemType: DataType): Any => Any = {
+    val cast = Cast(BoundReference(0, itemType, nullable = true), StringType,
+      Some(SQLConf.get.sessionLocalTimeZone))
+    value => cast.eval(InternalRow(value))
   }
 
   override protected def withNewChildrenInternal(a: Expression, b: Expression, c: Expression): SpaceSavingTop =
@@ -68,16 +68,14 @@ final case class SpaceSavingEstimate(sketch: Expression, item: Expression)
   override def checkInputDataTypes(): TypeCheckResult =
     if (sketch.dataType == BinaryType) TypeCheckSuccess else TypeCheckFailure(SketchFunctions.notASketch(sketch))
 
-  override def eval(row: InternalRow): Any = sketch.eval(row) match {
-    case null => null
-    case bytes: Array[Byte] =>
+  override def eval(row: InternalRow): Any = {
+    val bytes = sketch.eval(row).asInstanceOf[Array[Byte]]
+    if (bytes == null) null else {
       val read = ItemSketch.deserialize(bytes)
       val counter = read.counterOf(asItem(read)(InternalRow(item.eval(row))))
       if (counter < 0) InternalRow(0L, 0L, read.absent)
-      else {
-        val count = read.count(counter)
-        InternalRow(count, count - read.error(counter), count)
-      }
+      else InternalRow(read.count(counter), read.count(counter) - read.error(counter), read.count(counter))
+    }
   }
 
   /** Turns the item that is asked for into one of the sketch's type, where that loses nothing. */
@@ -106,7 +104,7 @@ object SketchFunctions {
 final case class SkewWorker(keyHash: Expression, options: SkewOptions)
     extends UnaryExpression with Nondeterministic with CodegenFallback {
 
-  @transient private var router: Router = _
+  @transient private var router: KeyRouter = _
 
   override def child: Expression = keyHash
   override def stateful: Boolean = true

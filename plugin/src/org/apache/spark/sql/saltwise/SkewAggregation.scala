@@ -7,11 +7,9 @@ import org.apache.spark.sql.catalyst.SQLConfHelper
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.plans.logical._
-import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
 import org.apache.spark.sql.execution.{PlanLater, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.internal.{SessionState, SQLConf}
-import org.apache.spark.sql.types.IntegerType
 
 /**
  * Plans an aggregate so that no worker gets more rows than the others: Algorithm 1 of "When Two Choices Are not
@@ -106,12 +104,11 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
 
   private def route(aggregate: Aggregate, options: SkewOptions, stock: SparkPlan): SparkPlan = {
     val hot = options.hot.map(HotKeys.parse(_, aggregate.groupingExpressions))
-    val worker = AttributeReference("skew_worker", IntegerType, nullable = false)()
     stock.transformUp {
       case child @ PlanLater(logical) if logical eq aggregate.child =>
         val keys = aggregate.groupingExpressions.map { case Alias(key, _) => key; case key => key }
-        val routed = SkewRouteExec(keys, options, hot, worker, child)
-        SkewReceiveExec(ShuffleExchanges.byNumber(HashPartitioning(Seq(worker), options.workers), routed))
+        val routed = SkewRouteExec(keys, options, hot, child)
+        SkewReceiveExec(ShuffleExchanges.byNumber(new WorkerPartitioning(options.workers), routed))
     }
   }
 }

@@ -48,7 +48,7 @@ final case class SkewOptions(
     hot: Option[String]) {
 
   /** A router of one source for every strategy but auto. */
-  def router(source: Int): Router = strategy match {
+  def router(source: Int): KeyRouter = strategy match {
     case SkewStrategy.Hash => new HashRouter(workers)
     case SkewStrategy.Shuffle => new ShuffleRouter(workers, source)
     case SkewStrategy.PartialKey => new PartialKeyRouter(workers, source)
@@ -56,6 +56,7 @@ final case class SkewOptions(
       new DChoicesRouter(workers, source, theta, epsilon, choices, capacity)
     case SkewStrategy.WChoices => new WChoicesRouter(workers, source, theta, capacity)
     case SkewStrategy.RoundRobin => new RoundRobinRouter(workers, source, theta, capacity)
+    case other => throw new IllegalStateException(s"$other routes nothing")
   }
 
   /** Whether a row's worker depends on the rows before it. */
@@ -131,9 +132,9 @@ object SkewOptions {
     val strategy = names.map(name => "strategy" -> SkewStrategy.named(name, SkewStrategy.names))
     val allowed = SaltwiseConf.options.keys.toSeq.sorted
     (strategy ++ options.map { option =>
-      val Array(name, value) = option.split("=", 2).map(_.trim)
-      if (!allowed.contains(name)) throw unknown("option", name, allowed)
-      name -> value
+      val (name, value) = option.span(_ != '=')
+      if (!allowed.contains(name.trim)) throw unknown("option", name.trim, allowed)
+      name.trim -> value.drop(1).trim
     }).toMap
   }
 

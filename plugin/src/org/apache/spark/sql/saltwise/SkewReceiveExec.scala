@@ -4,7 +4,7 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
-import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
 import org.apache.spark.sql.connector.metric.CustomMetric
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{CustomMetrics, SQLMetric}
@@ -24,6 +24,9 @@ trait PassThroughExec extends UnaryExecNode with CodegenSupport {
 
 /** Counts the rows that each worker received: the achieved load, shown in the UI. */
 final case class SkewReceiveExec(child: SparkPlan) extends PassThroughExec {
+
+  // Rows lie where the router put them: by no column.
+  override def outputPartitioning: Partitioning = UnknownPartitioning(child.outputPartitioning.numPartitions)
 
   override lazy val metrics: Map[String, SQLMetric] = {
     // -1 stands for "no value", so that a worker without rows counts with its 0 into the mean.
