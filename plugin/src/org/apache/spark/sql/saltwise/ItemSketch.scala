@@ -7,7 +7,7 @@ import java.util.zip.CRC32
 
 import scala.util.control.NonFatal
 
-import org.apache.spark.sql.catalyst.expressions.{BoundReference, UnsafeProjection, UnsafeRow, XXH64}
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
@@ -32,99 +32,62 @@ import org.apache.spark.sql.types.{DataType, StructType}
 final class ItemSketch(val itemType: DataType, capacity: Int) extends SpaceSaving(capacity) {
   import ItemSketch._
 
-  private val comparable =
-    UnsafeProjection.create(Seq(GroupingKeys.comparable(BoundReference(0, itemType, nullable = true))))
-  private val showsOther = GroupingKeys.showsOther(itemType)
+  private val items = Items(itemType)
 
-  private var keys = new Array[UnsafeRow](16) // by counter, in the form in which items compare
-  private var shown = if (showsOther) new Array[UnsafeRow](16) else keys // by counter, as first seen
-
-  private var key: UnsafeRow = _ // of the item at hand
-  private var item: UnsafeRow = _
-
-  override protected def same(counter: Int): Boolean = keys(counter) == key
-
-  override protected def store(counter: Int): Unit = {
-    if (counter >= keys.length) {
-      keys = Arrays.copyOf(keys, keys.length * 2)
-      shown = if (showsOther) Arrays.copyOf(shown, keys.length) else keys
-    }
-    keys(counter) = key.copy()
-    if (showsOther) shown(counter) = item.copy()
-  }
+  override protected def same(counter: Int): Boolean = items.same(counter)
+  override protected def store(counter: Int): Unit = items.store(counter)
 
   /** Counts one item: a row of one column. */
-  def add(row: UnsafeRow): Unit = offer(take(row))
+  def add(row: UnsafeRow): Unit = offer(items.take(row))
 
   /** The counter of an item, or -1. */
-  def counterOf(row: UnsafeRow): Int = find(take(row))
+  def counterOf(row: UnsafeRow): Int = find(items.take(row))
 
   /** The value on a counter. */
-  def value(counter: Int): Any = shown(counter).get(0, itemType)
+  def value(counter: Int): Any = items.row(counter).get(0, itemType)
 
   /** The k counters with the highest counts, in the order of the serialised form. */
   def top(k: Int): Seq[Int] = ranked.take(k).toSeq
 
   def merge(other: ItemSketch): Unit = {
-    val kept = Array.newBuilder[Entry]
-    var i = 0
-    while (i < size) {
-      val mate = other.counterOf(shown(i))
-      kept += (if (mate >= 0) {
-        Entry(count(i) + other.count(mate), error(i) + other.error(mate), shown(i))
-      } else {
-        Entry(count(i) + other.absent, error(i) + other.absent, shown(i))
-      })
-      i += 1
+    val (missedHere, missedThere) = (absent, other.absent)
+    val here = entries.map { entry =>
+      val mate = other.counterOf(entry.item)
+      if (mate >= 0) entry.plus(other.count(mate), other.error(mate)) else entry.plus(missedThere, missedThere)
     }
-    i = 0
-    while (i < other.size) {
-      if (counterOf(other.shown(i)) < 0) {
-        kept += Entry(other.count(i) + absent, other.error(i) + absent, other.shown(i))
-      }
-      i += 1
-    }
-    val entries = kept.result().sorted
-    val dropped = if (entries.length > capacity) entries(capacity).count else 0L
-    fill(entries.take(capacity), total + other.total, math.max(absent + other.absent, dropped))
+    val onlyThere = other.entries.filter(entry => counterOf(entry.item) < 0)
+    val all = (here ++ onlyThere.map(_.plus(missedHere, missedHere))).sorted
+    val dropped = if (all.length > capacity) all(capacity).count else 0L
+    fill(all.take(capacity), total + other.total, math.max(missedHere + missedThere, dropped))
   }
 
   def serialize(): Array[Byte] = {
-    val order = ranked
+    val order = entries.sorted
     val typeBytes = typeJson(itemType).getBytes(UTF_8)
     val length = 4 + 1 + 4 + typeBytes.length + 4 + 8 + 8 + 4 +
-      order.map(20 + shown(_).getSizeInBytes).sum + 4
+      order.map(20 + _.item.getSizeInBytes).sum + 4
     val out = ByteBuffer.allocate(length).order(ByteOrder.LITTLE_ENDIAN)
     out.put(Magic).put(Version).putInt(typeBytes.length).put(typeBytes)
     out.putInt(capacity).putLong(total).putLong(absent).putInt(size)
-    order.foreach { counter =>
-      val bytes = shown(counter).getBytes
-      out.putLong(count(counter)).putLong(error(counter)).putInt(bytes.length).put(bytes)
+    order.foreach { entry =>
+      val bytes = entry.item.getBytes
+      out.putLong(entry.count).putLong(entry.error).putInt(bytes.length).put(bytes)
     }
     out.putInt(checksum(out.array, length - 4))
     out.array
   }
 
-  private def ranked: Array[Int] = {
-    val entries = Array.tabulate(size)(i => Entry(count(i), error(i), shown(i)) -> i)
-    entries.sortBy(_._1).map(_._2)
-  }
+  private def entries: Array[Entry] = Array.tabulate(size)(i => Entry(count(i), error(i), items.row(i)))
+
+  private def ranked: Array[Int] = entries.zipWithIndex.sortBy(_._1).map(_._2)
 
   /** Makes this summary hold these entries, given in the order of the serialised form. */
   private def fill(entries: Array[Entry], total: Long, absent: Long): Unit = {
     clear()
     entries.reverseIterator.foreach { entry =>
-      val counter = append(take(entry.item), entry.count, entry.error)
-      store(counter)
+      store(append(items.take(entry.item), entry.count, entry.error))
     }
     restore(total, absent)
-  }
-
-  /** Makes `row` the item at hand; returns the hash of its key. */
-  private def take(row: UnsafeRow): Long = {
-    item = row
-    key = comparable(row)
-    XXH64.hashUnsafeWords(key.getBaseObject, key.getBaseOffset, key.getSizeInBytes, 42L)
   }
 }
 
@@ -133,6 +96,8 @@ object ItemSketch {
   private val Version: Byte = 1
 
   private final case class Entry(count: Long, error: Long, item: UnsafeRow) extends Ordered[Entry] {
+    def plus(count: Long, error: Long): Entry = Entry(this.count + count, this.error + error, item)
+
     override def compare(that: Entry): Int = {
       val byCount = java.lang.Long.compare(that.count, count)
       if (byCount != 0) return byCount

@@ -103,13 +103,12 @@ abstract class HeadRouter(n: Int, source: Int, theta: Double, capacity: Int)
 
   override def headRows: Long = routedHead
 
-  override def headKeys: Int = {
-    var keys = 0
-    sketch.descending { counter => val head = inHead(counter); if (head) keys += 1; head }
-    keys
-  }
+  override def headKeys: Int = head.length
 
   override def choices: Int = n
+
+  /** The counters of the head keys, in no order. */
+  protected final def head: Array[Int] = Array.range(0, sketch.size).filter(inHead)
 
   protected final def inHead(counter: Int): Boolean = {
     val count = sketch.count(counter)
@@ -175,13 +174,8 @@ final class DChoicesRouter(
   override def choices: Int = d
 
   private def solve(): Int = {
-    val head = Array.newBuilder[Double]
-    sketch.descending { counter =>
-      val isHead = inHead(counter)
-      if (isHead) head += sketch.count(counter).toDouble / sketch.total
-      isHead
-    }
-    FindOptimalChoices(head.result(), n, epsilon)
+    val shares = head.map(sketch.count(_).toDouble / sketch.total).sorted(Ordering[Double].reverse)
+    FindOptimalChoices(shares, n, epsilon)
   }
 
   private def makeRoom(counter: Int): Unit = {

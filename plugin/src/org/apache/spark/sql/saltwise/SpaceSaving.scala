@@ -17,9 +17,12 @@ import java.util.Arrays
  * more has a counter. With capacity = 4 / theta, a key that is taken for head (count >= theta * total) has a
  * share of at least 3/4 theta.
  *
- * The counters lie in a Stream-Summary: those of equal count form a bucket, oldest first, and the buckets form
- * a list in ascending order. A row costs O(1): its counter moves to the next bucket, or takes the place of the
- * oldest counter of the lowest bucket. Space: about 50 bytes a counter; it grows with the keys seen.
+ * The counters lie in a Stream-Summary, kept lazily: those filed at the same count form a bucket, oldest first, and
+ * the buckets form a list in ascending order. A row of a known key only counts; its counter stays where it was
+ * filed. Only when the lowest count is wanted, for a key without a counter, counters that have grown since are
+ * filed anew, from the lowest bucket upwards, until its oldest one has not. A filing passes at most as many
+ * buckets as its counter has counted rows since the last, so a row costs O(1), amortised. Space: about 50 bytes a
+ * counter; it grows with the keys seen.
  */
 class SpaceSaving(val capacity: Int) {
   import SpaceSaving.Nil
@@ -58,8 +61,16 @@ class SpaceSaving(val capacity: Int) {
   /** Counters in use. */
   def size: Int = counters
 
-  /** How often a key without a counter may have been seen. */
-  def absent: Long = if (counters < capacity) unseen else math.max(unseen, levels(lowest))
+  /** How often a key without a counter may have been seen: the lowest count. O(size). */
+  def absent: Long = if (counters < capacity) unseen else {
+    var least = counts(0)
+    var counter = 1
+    while (counter < counters) {
+      least = math.min(least, counts(counter))
+      counter += 1
+    }
+    least
+  }
 
   def hash(counter: Int): Long = hashes(counter)
   def count(counter: Int): Long = counts(counter)
@@ -76,22 +87,12 @@ class SpaceSaving(val capacity: Int) {
     rows += 1
     val known = find(hash)
     if (known != Nil) {
-      raise(known)
+      counts(known) += 1
       known
-    } else if (counters < capacity) {
-      val fresh = newCounter(hash, unseen + 1, unseen)
-      link(fresh, unseen + 1, Nil)
-      store(fresh)
-      fresh
     } else {
-      val victim = oldest(lowest)
-      unindex(victim)
-      errors(victim) = counts(victim)
-      hashes(victim) = hash
-      index(freeIndex(hash)) = victim + 1
-      raise(victim)
-      store(victim)
-      victim
+      val counter = if (counters < capacity) newCounter(hash, unseen + 1, unseen, Nil) else replaceLowest(hash)
+      store(counter)
+      counter
     }
   }
 
@@ -107,27 +108,9 @@ class SpaceSaving(val capacity: Int) {
     Nil
   }
 
-  /** Calls `visit` with counters in descending order of count while it returns true. */
-  final def descending(visit: Int => Boolean): Unit = {
-    var bucket = highest
-    while (bucket != Nil) {
-      var counter = oldest(bucket)
-      while (counter != Nil) {
-        if (!visit(counter)) return
-        counter = newer(counter)
-      }
-      bucket = below(bucket)
-    }
-  }
-
-  /**
-   * Fills an empty summary from stored counters: `append` in ascending order of count, then `restore`.
-   */
-  protected final def append(hash: Long, count: Long, error: Long): Int = {
-    val counter = newCounter(hash, count, error)
-    link(counter, count, if (highest != Nil && levels(highest) == count) below(highest) else highest)
-    counter
-  }
+  /** Fills an empty summary from stored counters: `append` in ascending order of count, then `restore`. */
+  protected final def append(hash: Long, count: Long, error: Long): Int =
+    newCounter(hash, count, error, if (highest != Nil && levels(highest) == count) below(highest) else highest)
 
   protected final def restore(total: Long, absent: Long): Unit = {
     rows = total
@@ -146,7 +129,7 @@ class SpaceSaving(val capacity: Int) {
     Arrays.fill(index, 0)
   }
 
-  private def newCounter(hash: Long, count: Long, error: Long): Int = {
+  private def newCounter(hash: Long, count: Long, error: Long, under: Int): Int = {
     if (counters == room) grow()
     val counter = counters
     counters += 1
@@ -154,24 +137,29 @@ class SpaceSaving(val capacity: Int) {
     counts(counter) = count
     errors(counter) = error
     index(freeIndex(hash)) = counter + 1
+    file(counter, under)
     counter
   }
 
-  /** One more row for a counter: it moves to the bucket of the next level. */
-  private def raise(counter: Int): Unit = {
-    val bucket = bucketOf(counter)
-    val level = counts(counter) + 1
-    counts(counter) = level
-    val next = above(bucket)
-    if (oldest(bucket) == newest(bucket) && (next == Nil || levels(next) > level)) {
-      levels(bucket) = level // alone, and still below the next: the bucket moves with it
-    } else {
-      link(counter, level, unlink(counter))
+  /** Gives the oldest counter of the lowest count to a new key. */
+  private def replaceLowest(hash: Long): Int = {
+    var counter = oldest(lowest)
+    while (counts(counter) > levels(lowest)) {
+      file(counter, unfile(counter))
+      counter = oldest(lowest)
     }
+    unindex(counter)
+    hashes(counter) = hash
+    index(freeIndex(hash)) = counter + 1
+    errors(counter) = counts(counter)
+    counts(counter) += 1
+    file(counter, unfile(counter))
+    counter
   }
 
-  /** Appends a counter to the bucket of `level`, which lies above `under` (Nil: anywhere). */
-  private def link(counter: Int, level: Long, start: Int): Unit = {
+  /** Appends a counter to the bucket of its count, which lies above `start` (Nil: anywhere). */
+  private def file(counter: Int, start: Int): Unit = {
+    val level = counts(counter)
     var under = start
     var next = if (under == Nil) lowest else above(under)
     while (next != Nil && levels(next) < level) {
@@ -186,8 +174,8 @@ class SpaceSaving(val capacity: Int) {
     newest(bucket) = counter
   }
 
-  /** Takes a counter out of its bucket; returns the highest bucket that is below its next place. */
-  private def unlink(counter: Int): Int = {
+  /** Takes a counter out of its bucket; returns the highest bucket that is certainly below its next place. */
+  private def unfile(counter: Int): Int = {
     val bucket = bucketOf(counter)
     val before = older(counter)
     val after = newer(counter)

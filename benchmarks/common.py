@@ -1,0 +1,83 @@
+"""What the benchmarks share: Zipf data, a quiet session, and interleaved timing."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+import saltwise
+
+CACHE = Path(__file__).parent.parent / "build" / "benchmarks"
+console = Console()
+
+
+def session(**conf: str) -> SparkSession:
+    """Start local Spark on two cores with the plugin; AQE off, so that a plan is what it says."""
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.memory", "8g")
+        .config("spark.sql.adaptive.enabled", "false")
+        .config("spark.sql.files.maxPartitionBytes", "1g")
+    )
+    for key, value in conf.items():
+        builder = builder.config(key.replace("__", "."), value)
+    spark = saltwise.configure(builder).getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def zipf_keys(rows: int, keys: int, z: float, seed: int = 1) -> np.ndarray:
+    """Draw keys 0 ... keys - 1 of which the r-th has a share proportional to r^-z (key 0 is the hottest)."""
+    shares = np.arange(1, keys + 1, dtype=float) ** -z
+    cumulative = np.cumsum(shares / shares.sum())
+    drawn = np.searchsorted(cumulative, np.random.default_rng(seed).random(rows))
+    return np.minimum(drawn, keys - 1).astype(np.int64)
+
+
+def zipf_parquet(rows: int, keys: int, z: float, files: int) -> str:
+    """Return a folder of `files` equal Parquet files with columns k (bigint), v (bigint), x (double)."""
+    folder = CACHE / f"zipf-{rows}-{keys}-{z}-{files}"
+    if not folder.exists():
+        part = folder.with_suffix(".part")
+        part.mkdir(parents=True, exist_ok=True)
+        values = np.random.default_rng(2)
+        for i, k in enumerate(np.array_split(zipf_keys(rows, keys, z), files)):
+            table = pa.table({"k": k, "v": values.integers(0, 1000, len(k)), "x": values.random(len(k))})
+            pq.write_table(table, part / f"{i:03}.parquet")
+        part.rename(folder)
+    return str(folder)
+
+
+def interleaved(runs: Mapping[str, Callable[[], object]], rounds: int, warmup: int = 2) -> dict[str, float]:
+    """Run every side in turn, `rounds` times after warm-up; return each side's median in seconds."""
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    for i in track(range(warmup + rounds), "rounds", console=console, transient=True):
+        for name, run in runs.items():
+            start = time.perf_counter()
+            run()
+            if i >= warmup:
+                seconds[name].append(time.perf_counter() - start)
+    return {name: statistics.median(times) for name, times in seconds.items()}
+
+
+def print_ratios(title: str, medians: Mapping[str, float], against: str, wanted: Mapping[str, float]) -> None:
+    """Print medians, their ratio to one side, and the ratio that is wanted."""
+    table = Table("side", title=title, title_justify="left")
+    for heading in ("median s", f"/ {against}", "wanted"):
+        table.add_column(heading, justify="right")
+    for name, median in medians.items():
+        limit = f"<= {wanted[name]}" if name in wanted else ""
+        table.add_row(name, f"{median:.3f}", f"{median / medians[against]:.3f}", limit)
+    console.print(table)
