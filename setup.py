@@ -18,7 +18,7 @@ from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import ClassVar
-from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo, is_zipfile
 
 from setuptools import Command, setup
 from setuptools.command.build import build
@@ -46,7 +46,7 @@ def build_jars() -> None:
     """Put the two jars into python/saltwise/jars; a jar that came from the same sources stays as it is.
 
     Raises:
-        JarError: no Java, no pyspark 4.x, no way to download pyspark 3.5, a compile error, or a third jar.
+        JarError: a jar cannot be built, there is no pyspark 4.x to build one with, or there is a third jar.
     """
     folder = ROOT / "python" / "saltwise" / "jars"
     folder.mkdir(exist_ok=True)
@@ -64,9 +64,11 @@ def build_jar(jar: Path, spark: str) -> None:
     """Compile `jar` against one Spark, unless it came from the same sources.
 
     Raises:
-        JarError: no Java, no jars to compile with, or a compile error.
+        JarError: no sources, no Java, no jars to compile with, or a compile error.
     """
     sources = scala_sources(jar)
+    if not sources:
+        raise JarError(f"{ROOT / 'plugin' / 'src'} holds no Scala sources: build from a whole checkout.")
     digest = digest_of(sources, spark)
     if digest == digest_in(jar):
         logging.info("%s is up to date", jar.name)
@@ -100,11 +102,11 @@ def digest_of(sources: list[Path], spark: str) -> str:
 
 
 def digest_in(jar: Path) -> str | None:
-    """Return the digest that :func:`write_jar` left in `jar`, or None where there is no such jar."""
-    if not jar.exists():
+    """Return the digest that :func:`write_jar` left in `jar`, or None where it did not write that jar."""
+    if not is_zipfile(jar):
         return None
     with ZipFile(jar) as archive:
-        return archive.read(DIGEST).decode()
+        return archive.read(DIGEST).decode() if DIGEST in archive.namelist() else None
 
 
 def write_jar(jar: Path, classes: Path, digest: str) -> None:

