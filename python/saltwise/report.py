@@ -197,7 +197,8 @@ def skew_report(
         for row in heavy
         if row["count"] >= theta * rows
     )
-    shares = [(row["hash"], row["count"] / rows) for row in heavy]
+    # By the lower bounds: on even keys each counter holds what many keys left there.
+    shares = [(row["hash"], (row["count"] - row["error"]) / rows) for row in heavy]
     predicted = {name: predict(shares, name, n, theta, epsilon) if rows else 1.0 for name in STRATEGIES}
     return SkewReport(tuple(names), rows, n, theta, hot, predicted, _advice(hot, predicted, rows, n))
 

@@ -1,0 +1,108 @@
+"""The algorithm modules against their papers, and against the plugin."""
+
+from __future__ import annotations
+
+import struct
+
+import mmh3
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from saltwise.choices import find_optimal_choices
+from saltwise.hashing import candidates, worker
+from saltwise.predict import STRATEGIES, predict
+
+longs = st.integers(-(2**63), 2**63 - 1)
+
+
+def zipf(keys: int, z: float) -> list[float]:
+    weights = [rank**-z for rank in range(1, keys + 1)]
+    total = sum(weights)
+    return [weight / total for weight in weights]
+
+
+def head_of(shares: list[float], workers: int) -> list[float]:
+    return [share for share in shares if share >= 1 / (5 * workers)]
+
+
+@given(longs, st.integers(1, 100), st.integers(1, 1000))
+def test_f_i_is_murmur3_of_the_eight_bytes_with_seed_i(key: int, i: int, n: int) -> None:
+    assert worker(key, i, n) == mmh3.hash(struct.pack("<q", key), i) % n
+
+
+@given(longs, st.integers(1, 30), st.integers(1, 50))
+def test_candidates_are_distinct_workers_and_a_prefix_of_those_for_more_choices(key: int, d: int, n: int) -> None:
+    chosen = candidates(key, d, n)
+    assert len(set(chosen)) == len(chosen) <= min(d, n)
+    assert candidates(key, d + 5, n)[: len(chosen)] == chosen
+
+
+def test_no_head_needs_two_choices() -> None:
+    assert find_optimal_choices([], workers=100) == 2
+
+
+def test_d_is_never_below_the_share_of_the_hottest_key() -> None:
+    for z in (0.5, 1.0, 1.5, 2.0):
+        shares = zipf(10_000, z)
+        assert find_optimal_choices(head_of(shares, 100), 100) >= shares[0] * 100
+
+
+def test_d_satisfies_every_prefix_constraint_of_proposition_4_1() -> None:
+    n, epsilon = 100, 1e-4
+    for z in (0.8, 1.0, 1.2):
+        head = head_of(zipf(10_000, z), n)
+        d = find_optimal_choices(head, n, epsilon)
+        assert d < n
+        for h in range(1, len(head) + 1):
+            b = n - n * ((n - 1) / n) ** (h * d)
+            load = sum(head[:h]) + (b / n) ** d * sum(head[h:]) + (b / n) ** 2 * (1 - sum(head))
+            assert load <= b * (1 / n + epsilon) + 1e-12
+
+
+def test_extreme_skew_switches_to_w_choices() -> None:
+    assert find_optimal_choices([0.97, 0.01], workers=50) == 50
+
+
+@given(st.lists(st.floats(0.002, 0.2), min_size=1, max_size=5), st.integers(1, 60))
+def test_d_lies_between_two_and_n(shares: list[float], n: int) -> None:
+    assert min(2, n) <= find_optimal_choices(sorted(shares, reverse=True), n) <= n
+
+
+def test_python_and_the_plugin_find_the_same_d(spark: SparkSession) -> None:
+    context = spark.sparkContext
+    solve = context._jvm.org.apache.spark.sql.saltwise.FindOptimalChoices.apply  # type: ignore[union-attr]
+    for z in (0.6, 0.9, 1.2, 1.5, 2.0):
+        for n in (5, 20, 50, 100):
+            head = head_of(zipf(10_000, z), n)
+            array = context._gateway.new_array(context._jvm.double, len(head))  # type: ignore[union-attr]
+            for i, share in enumerate(head):
+                array[i] = share
+            assert solve(array, n, 1e-4) == find_optimal_choices(head, n)
+
+
+def test_python_and_the_plugin_hash_a_key_to_the_same_worker(spark: SparkSession) -> None:
+    keys = [("a", 1), ("", None), (None, 7), ("é", -(2**62))]
+    rows = (
+        spark.createDataFrame(keys, "s string, n bigint")
+        .coalesce(1)
+        .selectExpr("xxhash64(s, n) AS h", "skew_worker(17, 'hash', s, n) AS w")
+        .collect()
+    )
+    assert [row.w for row in rows] == [worker(row.h, 1, 17) for row in rows]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_uniform_keys_are_predicted_to_be_balanced(strategy: str) -> None:
+    assert predict([], strategy, workers=20, theta=0.01) == pytest.approx(1)
+
+
+def test_a_key_with_half_of_the_rows_is_predicted_as_the_papers_say() -> None:
+    def of(strategy: str) -> float:
+        return predict([(42, 0.5)], strategy, workers=100, theta=0.002)
+
+    assert of("hash") == pytest.approx(0.5 * 100 + 0.5)
+    assert of("pkg") == pytest.approx(0.25 * 100, rel=0.01)
+    assert of("dchoices") == pytest.approx(1, abs=0.05)
+    assert of("wchoices") == pytest.approx(1)

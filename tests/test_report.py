@@ -1,0 +1,223 @@
+"""skew_report and skew_groupby, as a user sees them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.group import GroupedData
+
+import saltwise
+from saltwise import SaltwiseValueError
+from saltwise.options import SkewOptions, hot_json
+
+
+@pytest.fixture(scope="module")
+def visits(spark: SparkSession) -> DataFrame:
+    """1000 rows: 40 % of user 'u0' in 'de', 10 % NULL users, the others once or twice."""
+    return spark.range(0, 1000, 1, 4).selectExpr(
+        "CASE WHEN id % 10 < 4 THEN 'u0' WHEN id % 10 = 4 THEN NULL ELSE concat('u', id) END AS user",
+        "if(id % 10 < 4, 'de', 'fr') AS country",
+        "id AS ms",
+    ).cache()
+
+
+def test_the_report_names_hot_keys_with_their_bounds(visits: DataFrame) -> None:
+    report = saltwise.skew_report(visits, "user", partitions=10)
+    assert report.rows == 1000
+    assert [(hot.key, hot.count, hot.lower) for hot in report.hot_keys] == [(("u0",), 400, 400), ((None,), 100, 100)]
+    assert report.predicted["hash"] == pytest.approx(4.5, abs=0.7)
+    assert report.predicted["wchoices"] == pytest.approx(1)
+    assert report.advice.startswith("Key u0 has 40% of the rows")
+
+
+def test_the_report_takes_several_columns_and_expressions(visits: DataFrame) -> None:
+    report = saltwise.skew_report(visits, "user", F.upper("country").alias("land"), partitions=10)
+    assert report.keys == ("user", "land")
+    assert report.hot_keys[0].key == ("u0", "DE")
+
+
+def test_the_report_prints_as_a_table_and_renders_as_html(visits: DataFrame) -> None:
+    report = saltwise.skew_report(visits, "user", partitions=10)
+    text = str(report)
+    assert "Skew of user: 1,000 rows, n = 10, theta = 0.02" in text
+    assert "│ u0" in text and "40.00%" in text and "NULL" in text
+    html = report._repr_html_()
+    assert "<td>u0</td><td>400</td>" in html
+
+
+def test_the_report_gives_a_dict_and_a_pandas_frame(visits: DataFrame) -> None:
+    report = saltwise.skew_report(visits, "user", partitions=10)
+    assert report.to_dict()["hot_keys"][0]["count"] == 400
+    frame = report.to_pandas()
+    assert list(frame.columns) == ["user", "count", "lower", "share"]
+    assert frame.iloc[0].tolist() == ["u0", 400, 400, 0.4]
+
+
+def test_even_keys_are_left_alone_by_the_advice(spark: SparkSession) -> None:
+    report = saltwise.skew_report(spark.range(10_000), "id", partitions=4)
+    assert report.hot_keys == ()
+    assert report.advice == "Leave it alone: by key, the largest of 4 tasks gets 1.00 times the mean."
+
+
+def test_no_rows_give_an_empty_report(spark: SparkSession) -> None:
+    report = saltwise.skew_report(spark.range(0), "id", partitions=4)
+    assert (report.rows, report.hot_keys) == (0, ())
+    assert report.advice == "There are no rows, so there is nothing to balance."
+
+
+def test_a_report_without_a_key_column_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(SaltwiseValueError) as error:
+        saltwise.skew_report(spark.range(3))
+    assert str(error.value) == "keys is empty; name at least one column to group by."
+
+
+KINDS = {
+    "boolean": "id % 2 = 0",
+    "int": "cast(id % 3 AS int)",
+    "decimal(20,2)": "cast(id % 3 AS decimal(20,2))",
+    "double": "if(id % 3 = 0, double('NaN'), -0.0)",
+    "string": "concat('a\"b', id % 3)",
+    "binary": "unhex(concat('FF0', id % 3))",
+    "date": "date_add(date'2020-02-28', cast(id % 3 AS int))",
+    "timestamp": "timestamp'2021-03-28 01:30:00.123456' + make_interval(0, 0, 0, cast(id % 3 AS int))",
+    "timestamp_ntz": "timestamp_ntz'2021-03-28 01:30:00.123456'",
+    "struct": "struct(id % 3 AS a, 'x' AS b)",
+    "array": "array(id % 3, NULL)",
+    "interval": "make_dt_interval(0, cast(id % 3 AS int))",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_hot_keys_of_a_report_are_found_again_whatever_their_type(spark: SparkSession, kind: str) -> None:
+    df = spark.range(0, 300, 1, 2).selectExpr(f"{KINDS[kind]} AS k")
+    report = saltwise.skew_report(df, "k", partitions=3)
+    hot = df.skew_groupby("k", strategy="wchoices", hot=report, partitions=3).count()
+    assert head_rows(hot) == 300
+
+
+def head_rows(df: DataFrame) -> int:
+    """Run a query; return the metric "head rows" of its SkewRoute."""
+    df.sparkSession.conf.set("spark.sql.adaptive.enabled", "false")
+    try:
+        plan = df.select("*")._jdf.queryExecution().executedPlan()
+        plan.execute().count()
+    finally:
+        df.sparkSession.conf.unset("spark.sql.adaptive.enabled")
+    while plan.nodeName() != "SkewRoute":
+        plan = plan.children().apply(0)
+    return int(plan.metrics().apply("headRows").value())
+
+
+def test_skew_groupby_returns_sparks_own_grouped_data(visits: DataFrame) -> None:
+    grouped = visits.skew_groupby("user", strategy="pkg")
+    assert isinstance(grouped, GroupedData)
+    assert sorted(grouped.max("ms").collect(), key=str) == sorted(visits.groupBy("user").max("ms").collect(), key=str)
+
+
+def test_skew_groupby_takes_what_groupby_takes(visits: DataFrame) -> None:
+    for columns in (["country"], [["country"]], [F.col("country")], [visits["country"], "user"]):
+        ours = saltwise.skew_groupby(visits, *columns, strategy="dchoices").count()
+        assert sorted(ours.collect(), key=str) == sorted(visits.groupBy(*columns).count().collect(), key=str)
+
+
+def test_pivot_agrees(visits: DataFrame) -> None:
+    ours = visits.skew_groupby("user", strategy="wchoices").pivot("country").agg(F.collect_list("ms").alias("x"))
+    stock = visits.groupBy("user").pivot("country").agg(F.collect_list("ms").alias("x"))
+    rows = [
+        sorted((row["user"] or "", sorted(row["de"]), sorted(row["fr"])) for row in df.collect())
+        for df in (ours, stock)
+    ]
+    assert rows[0] == rows[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"strategy": "dchoise"},
+            "strategy is 'dchoise'; it must be one of auto, hash, shuffle, pkg, dchoices, wchoices, roundrobin; "
+            "did you mean 'dchoices'?",
+        ),
+        ({"partitions": 0}, "partitions is 0; it must be a whole number from 1 on."),
+        ({"partitions": 2.5}, "partitions is 2.5; it must be a whole number from 1 on."),
+        ({"theta": 0}, "theta is 0; it must be a share above 0 and up to 1."),
+        ({"theta": "x"}, "theta is 'x'; it must be a share above 0 and up to 1."),
+        ({"epsilon": 1.0}, "epsilon is 1.0; it must be a share between 0 and 1."),
+        ({"choices": 1}, "choices is 1; it must be a whole number from 2 on."),
+        (
+            {"choices": 9, "partitions": 8},
+            "choices is 9; it must be a whole number from 2 to the 8 partitions.",
+        ),
+        (
+            {"sketch_capacity": 10, "theta": 0.01},
+            "sketch_capacity is 10; it must be a whole number from 1/theta = 100 on.",
+        ),
+        ({"hot": []}, "hot is empty; name at least one key, or leave hot out."),
+        ({"hot": "UA"}, "hot is 'UA'; it must be a list of keys, or a dict from key to share."),
+        ({"hot": {"UA": 2}}, "share of a hot key is 2; it must be above 0 and up to 1."),
+    ],
+)
+def test_a_wrong_option_is_refused_in_one_sentence(
+    visits: DataFrame, options: dict[str, object], message: str
+) -> None:
+    with pytest.raises(SaltwiseValueError) as error:
+        visits.skew_groupby("user", **options)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("hint", "message"),
+    [
+        (
+            "SKEW_GROUPBY(pgk)",
+            "strategy is 'pgk'; it must be one of auto, hash, shuffle, pkg, dchoices, wchoices, roundrobin; "
+            "did you mean 'pkg'?",
+        ),
+        (
+            "SKEW_GROUPBY(pkg, 'partition=3')",
+            "option is 'partition'; it must be one of choices, epsilon, hot, partitions, sketch.capacity, strategy, "
+            "theta; did you mean 'partitions'?",
+        ),
+        (
+            "SKEW_GROUPBY('theta=2')",
+            "theta is 2; it must be a share above 0 and up to 1.",
+        ),
+        (
+            "SKEW_GROUPBY('partitions=many')",
+            "partitions is 'many'; it must be a number.",
+        ),
+        (
+            "SKEW_GROUPBY(pkg, dchoices)",
+            "SKEW_GROUPBY got (pkg, dchoices); it takes a strategy first and then 'option=value' strings, such as "
+            "SKEW_GROUPBY(dchoices, 'partitions=200').",
+        ),
+        (
+            """SKEW_GROUPBY(pkg, 'hot=[{"key": ["a", 1]}]')""",
+            'hot key ["a",1] has 2 values; it must have one for each of the 1 grouping columns.',
+        ),
+        (
+            """SKEW_GROUPBY(pkg, 'hot=[{"key": ["a"]}]')""",
+            'hot key value "a" is no BIGINT; give a value of that type.',
+        ),
+        (
+            "SKEW_GROUPBY(pkg, 'hot=UA')",
+            'hot is UA; it must be a list such as [{"key": ["UA"], "share": 0.17}]; share may be left out.',
+        ),
+    ],
+)
+def test_a_wrong_hint_is_refused_in_one_sentence(spark: SparkSession, hint: str, message: str) -> None:
+    with pytest.raises(Exception) as error:
+        spark.sql(f"SELECT /*+ {hint} */ id, collect_list(1) FROM range(10) GROUP BY id").collect()
+    assert str(error.value).splitlines()[0] == message
+
+
+def test_options_are_spelled_as_the_hint_reads_them() -> None:
+    options = SkewOptions("DChoices", partitions=7, theta=0.5, sketch_capacity=8)
+    assert options.hint() == ["dchoices", "partitions=7", "theta=0.5", "sketch.capacity=8"]
+
+
+def test_hot_keys_of_several_columns_are_tuples() -> None:
+    assert hot_json([("UA", None, Decimal("1.5"))]) == '[{"key": ["UA", null, "1.5"]}]'
