@@ -26,7 +26,7 @@ def find_optimal_choices(head: Sequence[float], workers: int, epsilon: float = 1
         d between 2 and n. It starts at p_1 n, a lower bound; n means W-Choices: any worker.
 
     >>> find_optimal_choices([0.3, 0.1], workers=100)
-    43
+    51
     """
     if not head:
         return min(2, workers)

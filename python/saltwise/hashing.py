@@ -20,7 +20,7 @@ def worker(key: int, i: int, workers: int) -> int:
         workers: n.
 
     >>> worker(42, 1, 100)
-    41
+    0
     """
     return mmh3.hash(struct.pack("<q", key), i) % workers
 

@@ -31,9 +31,9 @@ def predict(
         theta: share from which a key is in the head.
         epsilon: imbalance that D-Choices may leave.
 
-    >>> predict([(42, 0.5)], "hash", workers=10, theta=0.02)
+    >>> round(predict([(42, 0.5)], "hash", workers=10, theta=0.02), 3)
     5.5
-    >>> predict([(42, 0.5)], "wchoices", workers=10, theta=0.02)
+    >>> round(predict([(42, 0.5)], "wchoices", workers=10, theta=0.02), 3)
     1.0
     """
     if strategy == "shuffle":

