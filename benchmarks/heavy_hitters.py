@@ -23,7 +23,7 @@ def main(rounds: int) -> None:
                     "heavy_hitters": f"heavy_hitters({key}, 10, {capacity})",
                 }
                 # A new DataFrame each time: a second collect of the same one would skip its map tasks.
-                runs = {name: lambda call=call: df.selectExpr(call).collect() for name, call in calls.items()}
+                runs = {name: lambda df=df, call=call: df.selectExpr(call).collect() for name, call in calls.items()}
                 medians = interleaved(runs, rounds)
                 title = f"{key}, z = {z}, capacity {capacity}"
                 print_ratios(title, medians, "approx_top_k", {"heavy_hitters": 1.0})

@@ -14,8 +14,9 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
-import saltwise
 from pyspark.sql import DataFrame, Row, SparkSession
+
+import saltwise
 
 Query = str | Callable[[SparkSession], DataFrame]
 """SQL text, or a function that builds a DataFrame: it is built anew under each conf."""

@@ -28,6 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import saltwise
+from saltwise import skew_groupby
 
 ROWS = 200_000
 KEYS = 500
@@ -84,7 +85,7 @@ def run(spark: SparkSession, name: str, i: int) -> str:
     exact = name.startswith("hot")
     strategy = "dchoices" if exact else name
     hot: Any = {0: 0.6} if exact else None
-    skewed = below.skew_groupby("k", strategy=strategy, partitions=7, hot=hot).agg(*aggregates)
+    skewed = skew_groupby(below, "k", strategy=strategy, partitions=7, hot=hot).agg(*aggregates)
     with tempfile.TemporaryDirectory() as folder:
         doomed = skewed.mapInPandas(halt_once(Path(folder, "halted")), skewed.schema)
         # Even runs lose the executor in a stage whose output is shuffled, odd ones in the result stage.

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import saltwise
+from saltwise import skew_groupby
 from saltwise.loads import worker_loads
 
 ROWS, KEYS, SOURCES, N = 1_000_000, 10_000, 5, 100
@@ -45,7 +46,7 @@ def test_each_strategy_balances_zipf_keys_as_the_papers_say(
     # Estimates of five sources differ, so keys just below theta may be head on some of them.
     border = int(((counts >= 0.5 * ROWS / (5 * N)) & (counts < ROWS / (5 * N))).sum())
     for strategy, (low, high) in bounds.items():
-        grouped = df.skew_groupby("k", strategy=strategy, partitions=N).agg(F.sum("v"))
+        grouped = skew_groupby(df, "k", strategy=strategy, partitions=N).agg(F.sum("v"))
         loads = worker_loads(spark, grouped.collect)
         assert sum(loads.rows) == ROWS
         assert len(loads.rows) == N
@@ -88,13 +89,13 @@ def test_sources_do_not_all_start_on_the_same_worker(spark: SparkSession) -> Non
 
 def test_hot_keys_known_beforehand_balance_whole_rows_by_content(spark: SparkSession) -> None:
     df = spark.range(0, 100_000, 1, 5).selectExpr("if(id % 10 < 6, 0, id) AS k", "id AS v")
-    grouped = df.skew_groupby("k", strategy="dchoices", partitions=20, hot={0: 0.6}).agg(F.sum("v"))
+    grouped = skew_groupby(df, "k", strategy="dchoices", partitions=20, hot={0: 0.6}).agg(F.sum("v"))
     assert worker_loads(spark, grouped.collect).max_to_mean < 1.35
 
 
 def test_hot_keys_known_beforehand_balance_bare_keys_in_turn(spark: SparkSession) -> None:
     df = spark.range(0, 100_000, 1, 5).selectExpr("if(id % 10 < 6, 0, id % 1000) AS k")
-    grouped = df.skew_groupby("k", strategy="wchoices", partitions=20, hot=[0]).count()
+    grouped = skew_groupby(df, "k", strategy="wchoices", partitions=20, hot=[0]).count()
     assert worker_loads(spark, grouped.collect).max_to_mean < 1.1
 
 
@@ -102,5 +103,5 @@ def test_a_report_predicts_what_the_workers_then_receive(spark: SparkSession) ->
     df = spark.range(0, 200_000, 1, 5).selectExpr("cast(pow(5000, (id * 7919 % 100003) / 100003.0) AS int) AS k")
     predicted = saltwise.skew_report(df, "k", partitions=20).predicted
     for strategy in ("hash", "pkg", "wchoices"):
-        grouped = df.skew_groupby("k", strategy=strategy, partitions=20).count()
+        grouped = skew_groupby(df, "k", strategy=strategy, partitions=20).count()
         assert worker_loads(spark, grouped.collect).max_to_mean == pytest.approx(predicted[strategy], rel=0.1)

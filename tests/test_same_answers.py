@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
-import saltwise
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+
+import saltwise
 from saltwise.options import STRATEGIES
 
 if TYPE_CHECKING:

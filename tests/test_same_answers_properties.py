@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
+
 from saltwise.options import STRATEGIES
 
 if TYPE_CHECKING:

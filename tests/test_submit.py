@@ -36,9 +36,14 @@ def submit(program: str, *arguments: str, folder: Path) -> str:
         "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:{folder / 'metastore'};create=true",
     }
     settings = [part for key, value in confs.items() for part in ("--conf", f"{key}={value}")]
-    command = [home / "bin" / program, "--master", "local[2]", "--jars", saltwise.jar_path(), *settings, *arguments]
+    command = [str(home / "bin" / program), "--master", "local[2]", "--jars", str(saltwise.jar_path())]
     done = subprocess.run(
-        command, cwd=folder, env=os.environ | {"SPARK_HOME": str(home)}, capture_output=True, text=True, check=False
+        [*command, *settings, *arguments],
+        cwd=folder,
+        env=os.environ | {"SPARK_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
