@@ -224,3 +224,13 @@ def test_options_are_spelled_as_the_hint_reads_them() -> None:
 
 def test_hot_keys_of_several_columns_are_tuples() -> None:
     assert hot_json([("UA", None, Decimal("1.5"))]) == '[{"key": ["UA", null, "1.5"]}]'
+
+
+@pytest.mark.parametrize("shuffle", ["df.repartition(5)", "df.repartition(5, 'v')", "df.repartition(5).where('v >= 0')"])
+def test_the_hint_outlives_the_stages_that_aqe_runs_below_it(spark: SparkSession, shuffle: str) -> None:
+    df = spark.range(0, 1000, 1, 4).selectExpr("id % 3 AS k", "id AS v")
+    grouped = skew_groupby(eval(shuffle, {"df": df}), "k", strategy="pkg").agg(F.sum("v"))
+    assert len(grouped.collect()) == 3
+    final = grouped._jdf.queryExecution().executedPlan().toString()
+    assert "isFinalPlan=true" in final
+    assert "SkewRoute" in final.split("== Initial Plan ==")[0]

@@ -21,8 +21,8 @@ def predict(
     """Return the predicted max/mean of rows per worker.
 
     Each heavy key drops its share, in small portions and in turn with the others, on the least loaded of its
-    candidates: the Greedy-d process of the papers on a fluid. The keys that are not known fill the workers evenly
-    with ``hash``, and the least loaded first with strategies that give every key two choices.
+    candidates: the Greedy-d process of the papers on a fluid. Keys that may go anywhere, and those that are not
+    known, fill the least loaded workers; with ``hash`` the latter fill all workers evenly.
 
     Args:
         keys: 64-bit hash and share of all rows of the heavy keys.
@@ -40,21 +40,21 @@ def predict(
         return 1.0
     ranked = sorted(keys, key=lambda key: -key[1])
     head = [share for _, share in ranked if share >= theta]
-    everyone = list(range(workers))
     d = {
         "hash": 1,
         "pkg": min(2, workers),
         "dchoices": find_optimal_choices(head, workers, epsilon),
     }.get(strategy, workers)
 
-    def of_key(key: int, share: float) -> list[int]:
-        if share < theta:
-            return candidates(key, 1 if strategy == "hash" else 2, workers)
-        return everyone if d >= workers else candidates(key, d, workers)
+    def choices(share: float) -> int:
+        return d if share >= theta else min(d, 2)
 
     load = [0.0] * workers
-    portion = 1 / (20 * workers)
-    pending = [(share, of_key(key, share)) for key, share in ranked]
+    portion = 1 / (200 * workers)
+    pending = [
+        (share, candidates(key, choices(share), workers)) for key, share in ranked if choices(share) < workers
+    ]
+    anywhere = math.fsum(share for _, share in ranked if choices(share) >= workers)
     while pending:
         rest = []
         for share, allowed in pending:
@@ -66,7 +66,7 @@ def predict(
     tail = max(0.0, 1 - math.fsum(share for _, share in ranked))
     if strategy == "hash":
         return (max(load) + tail / workers) * workers
-    return max(max(load), _level(load, tail)) * workers
+    return max(max(load), _level(load, anywhere + tail)) * workers
 
 
 def _level(load: Sequence[float], amount: float) -> float:

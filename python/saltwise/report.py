@@ -42,7 +42,7 @@ class HotKey:
     """The values as Spark spells them, which the `hot` option reads back."""
 
     def __str__(self) -> str:
-        return ", ".join("NULL" if value is None else str(value) for value in self.key)
+        return ", ".join("NULL" if value is None else value for value in self.text)
 
 
 @dataclass(frozen=True)

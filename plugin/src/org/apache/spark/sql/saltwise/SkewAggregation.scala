@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.execution.{PlanLater, SparkPlan, SparkStrategy}
+import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.internal.{SessionState, SQLConf}
 
@@ -150,6 +151,7 @@ object SkewAggregation {
       case node: Aggregate => by(node.groupingExpressions)
       case node: Window => by(node.partitionSpec)
       case node @ (_: Project | _: Filter | _: SkewGroupByHint) => clustered(node.children.head)
+      case stage: LogicalQueryStage => clustered(stage.logicalPlan)
       case _ => false
     }
     clustered(aggregate.child)

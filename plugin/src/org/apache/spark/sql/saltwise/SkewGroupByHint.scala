@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.analysis.{UnresolvedAttribute, UnresolvedHa
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, Literal}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
 
 /** Says how the aggregate right above is to be rewritten. It does nothing by itself. */
 final case class SkewGroupByHint(options: Map[String, String], child: LogicalPlan) extends UnaryNode {
@@ -23,6 +24,8 @@ object SkewGroupByHint {
       case hint: SkewGroupByHint => Some(hint)
       case _: Aggregate => None
       case node: UnaryNode => find(node.child)
+      // Once AQE has run a stage, this node stands for what it ran, the hint included.
+      case stage: LogicalQueryStage => find(stage.logicalPlan)
       case _ => None
     }
     find(aggregate.child)
