@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import WithConf
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from saltwise import SaltwiseError
 from saltwise.loads import WorkerLoads, worker_loads
+
+if TYPE_CHECKING:
+    from tests.conftest import WithConf
 
 ROWS, WORKERS = 3_000, 6
 
