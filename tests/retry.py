@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -137,7 +138,8 @@ def expected(keyed: DataFrame, aggregates: list[Any]) -> list[tuple[Any, ...]]:
 def message(e: BaseException) -> str:
     """The sentence in which Spark says why it aborted."""
     lines = [line.strip() for line in str(e).splitlines()]
-    return next((line for line in lines if "abort" in line.lower()), lines[0])[:300]
+    why = next((line for line in lines if "abort" in line.lower()), lines[0])
+    return re.sub(r"\d+", "N", why).split(". ")[0]
 
 
 if __name__ == "__main__":

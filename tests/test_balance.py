@@ -105,3 +105,20 @@ def test_a_report_predicts_what_the_workers_then_receive(spark: SparkSession) ->
     for strategy in ("hash", "pkg", "wchoices"):
         grouped = skew_groupby(df, "k", strategy=strategy, partitions=20).count()
         assert worker_loads(spark, grouped.collect).max_to_mean == pytest.approx(predicted[strategy], rel=0.1)
+
+
+def test_columns_that_a_second_run_may_compute_otherwise_never_choose_a_worker(spark: SparkSession) -> None:
+    rows = spark.range(0, 1000, 1, 2).selectExpr("id % 3 AS k", "id % 10 AS v", "rand(1) AS r", "id / 7 AS x")
+    below = rows.groupBy("k", "v").agg(F.sum("x").alias("s"), F.first("x").alias("f")).selectExpr("*", "v + 1 AS w")
+    content = {}
+    for name, df in {"scan": rows, "aggregate": below, "cache": below.cache()}.items():
+        plan = skew_groupby(df, "k", strategy="pkg", hot=[0]).agg(*(F.max(c) for c in df.columns if c != "k"))
+        spark.conf.set("spark.sql.adaptive.enabled", "false")
+        try:
+            node = plan.select("*")._jdf.queryExecution().executedPlan()
+        finally:
+            spark.conf.unset("spark.sql.adaptive.enabled")
+        while node.nodeName() != "SkewRoute":
+            node = node.children().apply(0)
+        content[name] = {node.content().apply(i).name() for i in range(node.content().size())}
+    assert content == {"scan": {"k", "v", "x"}, "aggregate": {"k", "v", "w"}, "cache": {"k", "v", "w"}}

@@ -124,7 +124,7 @@ def run(script: str, *arguments: str, queries: list[str]) -> tuple[dict[str, Any
 def numbered(plan: str) -> str:
     """Number the ids of a plan in the order in which they come, since they differ from session to session."""
     ids: dict[str, str] = {}
-    return re.sub(r"(?<=#)\d+|(?<=plan_id=)\d+", lambda found: ids.setdefault(found[0], f"id{len(ids)}"), plan)
+    return re.sub(r"#\d+|plan_id=\d+", lambda found: ids.setdefault(found[0], f"#id{len(ids)}"), plan)
 
 
 @pytest.mark.smoke
@@ -136,7 +136,8 @@ def test_with_the_conf_off_plans_equal_those_without_the_extension(
     ours = [spark.sql(f"EXPLAIN EXTENDED {query}").collect()[0][0] for query in QUERIES]
     spark.catalog.dropTempView("off_rows")
 
-    assert [numbered(plan) for plan in ours] == [numbered(plan) for plan in without_plugin["plans"]]
+    for plan, plan_without in zip(ours, without_plugin["plans"], strict=True):
+        assert numbered(plan) == numbered(plan_without)
 
 
 def test_the_comparison_of_plans_would_see_a_rewrite(spark: SparkSession, without_plugin: dict[str, Any]) -> None:
@@ -171,9 +172,7 @@ def test_configuring_a_spark_that_runs_already_is_refused(without_plugin: dict[s
     ]
 
 
-def test_a_class_that_cannot_link_leaves_the_plan_alone_and_logs_once(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_class_that_cannot_link_leaves_the_plan_alone_and_logs_once(spark: SparkSession, tmp_path: Path) -> None:
     missing = "org/apache/spark/sql/saltwise/SkewReceiveExec.class"
     jar = tmp_path / "does-not-fit.jar"
     with ZipFile(saltwise.jar_path(spark.version)) as whole, ZipFile(jar, "w") as lacking:

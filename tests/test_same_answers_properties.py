@@ -117,9 +117,7 @@ def filtered(aggregate: str) -> st.SearchStrategy[str]:
     depth = len(aggregate) - len(inner)
     call = inner[:-1] if depth else inner
     filters = ["", "", *(f" FILTER (WHERE {condition})" for condition in [*CONDITIONS, "false"])]
-    return st.sampled_from(filters).map(
-        lambda text: aggregate[:depth] + call + text + (")" if depth else "")
-    )
+    return st.sampled_from(filters).map(lambda text: aggregate[:depth] + call + text + (")" if depth else ""))
 
 
 @st.composite

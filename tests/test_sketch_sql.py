@@ -75,8 +75,8 @@ def check_bounds(stream: Stream, found: list[Any], capacity: int) -> None:
     outside = {key: bound for key, bound in present.items() if not bound[0] - bound[1] <= true[key] <= bound[0]}
     assert outside == {}
     assert max((error for _, error in present.values()), default=0) <= len(stream) / capacity
-    heavy = np.flatnonzero(true * capacity >= len(stream)) if len(stream) else []
-    assert {int(key) for key in heavy if true[key]} <= present.keys()
+    heavy = np.flatnonzero((true > 0) & (true * capacity >= len(stream)))
+    assert set(heavy.tolist()) <= present.keys()
     if distinct <= capacity:
         assert {error for _, error in present.values()} <= {0}
 
@@ -123,9 +123,7 @@ def test_merging_step_by_step_keeps_the_bounds(spark: SparkSession, streams: dic
         check_bounds(streams[row.exponent, row["size"]], row.top, capacity)
 
 
-def test_estimates_bound_the_count_of_every_key(
-    spark: SparkSession, streams: dict[tuple[float, int], Stream]
-) -> None:
+def test_estimates_bound_the_count_of_every_key(spark: SparkSession, streams: dict[tuple[float, int], Stream]) -> None:
     capacity, size = 200, 100_000
     rows = spark.sql(f"""
         SELECT exponent, key, e.*
@@ -149,15 +147,6 @@ def test_ten_million_rows_keep_the_bounds(spark: SparkSession, tmp_path: Path, e
     stream = zipf(exponent, 10_000_000)
     table = pa.table({"part": np.arange(len(stream)) % 16, "key": stream})
     pq.write_table(table, tmp_path / "stream.parquet", row_group_size=1_000_000)
-    [row] = (
-        spark.read.parquet(str(tmp_path))
-        .selectExpr("part", "key")
-        .groupBy("part")
-        .agg({"key": "count"})  # that the file has what was drawn
-        .selectExpr("sum(`count(key)`) AS rows")
-        .collect()
-    )
-    assert row.rows == len(stream)
     spark.read.parquet(str(tmp_path)).createOrReplaceTempView("ten_million")
 
     [whole] = spark.sql("SELECT heavy_hitters(key, 2000, 2000) AS top FROM ten_million").collect()
@@ -257,22 +246,20 @@ def item_type(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[s
 
 def test_items_of_each_type_are_counted_as_group_by_counts_them(spark: SparkSession, item_type: str) -> None:
     """In the sketch as in GROUP BY: NULL is an item, -0.0 = 0.0, all NaNs are one, collations count."""
-    stored = f"space_saving_top(space_saving_merge(sketch), 50, '{item_type}')"
-    for top in ("heavy_hitters(item, 50, 50)", "space_saving_top(space_saving_agg(item, 50), 50, '{item_type}')"):
-        inner = f"SELECT {top.format(item_type=item_type)} AS top FROM items"
-        assert_counts_of_group_by(spark, inner)
     parts = "SELECT space_saving_agg(item, 50) AS sketch FROM items GROUP BY id % 4"
-    assert_counts_of_group_by(spark, f"SELECT {stored} AS top FROM ({parts})")
-
-
-def assert_counts_of_group_by(spark: SparkSession, top: str) -> None:
+    tops = [
+        "SELECT heavy_hitters(item, 50, 50) AS top FROM items",
+        f"SELECT space_saving_top(space_saving_agg(item, 50), 50, '{item_type}') AS top FROM items",
+        f"SELECT space_saving_top(space_saving_merge(sketch), 50, '{item_type}') AS top FROM ({parts})",
+    ]
     groups = "SELECT item, count(*) AS n FROM items GROUP BY item"
-    [row] = spark.sql(f"""
-        SELECT count(*) AS pairs, count_if(hit.count <=> n) AS equal, (SELECT count(*) FROM ({groups})) AS groups
-        FROM (SELECT explode(top) AS hit FROM ({top})) FULL OUTER JOIN ({groups}) AS grouped
-          ON hit.item <=> grouped.item AND hit.error = 0""").collect()
-
-    assert row.pairs == row.equal == row.groups
+    equal = "hit.item <=> grouped.item" if item_type != "void" else "true"  # Spark joins no void with a void
+    for top in tops:
+        [row] = spark.sql(f"""
+            SELECT count(*) AS pairs, count_if(hit.count <=> n) AS equal, (SELECT count(*) FROM ({groups})) AS groups
+            FROM (SELECT explode(top) AS hit FROM ({top})) FULL OUTER JOIN ({groups}) AS grouped
+              ON {equal} AND hit.error = 0""").collect()
+        assert row.pairs == row.equal == row.groups, top
 
 
 def test_items_of_each_type_keep_their_type(spark: SparkSession, item_type: str) -> None:
@@ -306,7 +293,8 @@ def test_estimates_of_each_type_are_the_counts_of_group_by(spark: SparkSession, 
 def test_without_a_type_items_are_shown_as_strings(spark: SparkSession) -> None:
     [row] = spark.sql("""
         SELECT space_saving_top(space_saving_agg(item)) AS top FROM VALUES
-          (struct(1, 'a')), (struct(1, 'a')), (struct(1, 'a')), (NULL), (NULL), (struct(2, NULL)) AS t(item)""").collect()
+          (named_struct('n', 1, 's', 'a')), (NULL), (named_struct('n', 1, 's', 'a')), (NULL),
+          (named_struct('n', 1, 's', 'a')), (named_struct('n', 2, 's', NULL)) AS t(item)""").collect()
 
     assert [tuple(item) for item in row.top] == [("{1, a}", 3, 0), (None, 2, 0), ("{2, null}", 1, 0)]
 
@@ -359,28 +347,28 @@ SKETCH = "give the binary result of space_saving_agg or space_saving_merge."
 
 
 def refusal(spark: SparkSession, query: str) -> str:
-    """Return the message with which the plugin itself refuses a query: from the driver or from a task."""
-    try:
+    """Return the message with which the plugin itself refuses a query: on the driver, or in a task of Spark."""
+    with pytest.raises(Exception, match=r"\w") as refused:
         spark.sql(query).collect()
-    except IllegalArgumentException as e:
-        return str(e)
-    except Exception as e:  # noqa: BLE001 - in a task it is wrapped by whatever this Spark wraps it in
-        found = re.search(r"SaltwiseException: ([^\n]*)", str(e))
-        assert found, e
-        return found[1]
-    raise AssertionError(f"not refused: {query}")
+    if isinstance(refused.value, IllegalArgumentException):
+        return str(refused.value)
+    in_task = re.search(r"SaltwiseException: ([^\n]*)", str(refused.value))
+    assert in_task, refused.value
+    return in_task[1]
 
 
 def type_refusal(spark: SparkSession, query: str) -> str:
     """Return why Spark's analyzer refuses the types of a query."""
     with pytest.raises(AnalysisException) as refused:
         spark.sql(query)
-    found = re.search(r"data type mismatch: (.*?)( SQLSTATE: \w+)?;", str(refused.value), re.DOTALL)
+    found = re.search(r"data type mismatch: (.*?)(?: SQLSTATE: \w+)?; line \d+ pos \d+", str(refused.value))
     assert found, refused.value
     return found[1]
 
 
-def sketch_bytes(spark: SparkSession) -> bytes:
+@pytest.fixture(scope="module")
+def sketch(spark: SparkSession) -> bytes:
+    """A sketch of three strings and of four rows, with five counters."""
     [row] = spark.sql("SELECT space_saving_agg(s, 5) FROM VALUES ('a'), ('bc'), ('a'), (NULL) AS t(s)").collect()
     return bytes(row[0])
 
@@ -399,33 +387,22 @@ def expected_refusal(damaged: bytes) -> str:
     return f"the sketch is damaged: its checksum does not match; {SKETCH}"
 
 
-def test_every_truncated_sketch_is_refused(spark: SparkSession) -> None:
-    whole = sketch_bytes(spark)
-    for length in range(len(whole)):
-        part = whole[:length]
+def test_every_truncated_sketch_is_refused(spark: SparkSession, sketch: bytes) -> None:
+    for length in range(len(sketch)):
+        part = sketch[:length]
         assert refusal(spark, f"SELECT space_saving_top(X'{part.hex()}')") == expected_refusal(part)
 
 
 @settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_a_sketch_with_flipped_bits_is_refused(spark: SparkSession, data: st.DataObject) -> None:
-    whole = sketch_bytes_once(spark)
-    damaged = bytearray(whole)
-    for place in data.draw(st.sets(st.integers(0, 8 * len(whole) - 1), min_size=1, max_size=8)):
+def test_a_sketch_with_flipped_bits_is_refused(spark: SparkSession, sketch: bytes, data: st.DataObject) -> None:
+    damaged = bytearray(sketch)
+    for place in data.draw(st.sets(st.integers(0, 8 * len(sketch) - 1), min_size=1, max_size=8)):
         damaged[place // 8] ^= 1 << place % 8
 
-    for function in ("space_saving_top(X'{}')", "space_saving_estimate(X'{}', 'a')"):
-        found = refusal(spark, f"SELECT {function.format(damaged.hex())}")
-        assert found == expected_refusal(bytes(damaged))
+    found = refusal(spark, f"SELECT space_saving_estimate(X'{damaged.hex()}', 'a')")
 
-
-_sketch: list[bytes] = []
-
-
-def sketch_bytes_once(spark: SparkSession) -> bytes:
-    if not _sketch:
-        _sketch.append(sketch_bytes(spark))
-    return _sketch[0]
+    assert found == expected_refusal(bytes(damaged))
 
 
 @settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
@@ -448,9 +425,8 @@ def test_a_merge_refuses_bytes_that_are_no_sketch(spark: SparkSession) -> None:
     assert found == f"these 4 bytes do not begin as a SpaceSaving sketch does; {SKETCH}"
 
 
-def test_a_newer_sketch_is_refused(spark: SparkSession) -> None:
-    whole = sketch_bytes(spark)
-    newer = with_checksum(whole[:4] + b"\x02" + whole[5:-4])
+def test_a_newer_sketch_is_refused(spark: SparkSession, sketch: bytes) -> None:
+    newer = with_checksum(sketch[:4] + b"\x02" + sketch[5:-4])
 
     found = refusal(spark, f"SELECT space_saving_top(X'{newer.hex()}')")
 
@@ -472,12 +448,11 @@ def test_a_newer_sketch_is_refused(spark: SparkSession) -> None:
     ],
 )
 def test_a_sketch_that_contradicts_itself_is_refused(
-    spark: SparkSession, what: str, header: tuple[int, int, int, int]
+    spark: SparkSession, sketch: bytes, what: str, header: tuple[int, int, int, int]
 ) -> None:
-    whole = sketch_bytes(spark)
-    start = 9 + struct.unpack("<i", whole[5:9])[0]
-    assert struct.unpack("<iqqi", whole[start : start + 24]) == (5, 4, 0, 3)
-    wrong = with_checksum(whole[:start] + struct.pack("<iqqi", *header) + whole[start + 24 : -4])
+    start = 9 + struct.unpack("<i", sketch[5:9])[0]
+    assert struct.unpack("<iqqi", sketch[start : start + 24]) == (5, 4, 0, 3)
+    wrong = with_checksum(sketch[:start] + struct.pack("<iqqi", *header) + sketch[start + 24 : -4])
 
     found = refusal(spark, f"SELECT space_saving_top(X'{wrong.hex()}')")
 
@@ -486,10 +461,9 @@ def test_a_sketch_that_contradicts_itself_is_refused(
 
 
 @pytest.mark.parametrize("type_json", [b"int", b'"int"', b'{"type":"struct","fields":[]}', b"\xff\xfe"])
-def test_a_sketch_with_a_broken_type_is_refused(spark: SparkSession, type_json: bytes) -> None:
-    whole = sketch_bytes(spark)
-    start = 9 + struct.unpack("<i", whole[5:9])[0]
-    wrong = with_checksum(whole[:5] + struct.pack("<i", len(type_json)) + type_json + whole[start:-4])
+def test_a_sketch_with_a_broken_type_is_refused(spark: SparkSession, sketch: bytes, type_json: bytes) -> None:
+    start = 9 + struct.unpack("<i", sketch[5:9])[0]
+    wrong = with_checksum(sketch[:5] + struct.pack("<i", len(type_json)) + type_json + sketch[start:-4])
 
     found = refusal(spark, f"SELECT space_saving_top(X'{wrong.hex()}')")
 
@@ -500,7 +474,10 @@ def test_a_sketch_with_a_broken_type_is_refused(spark: SparkSession, type_json: 
     ("call", "message"),
     [
         ("space_saving_merge(s)", "the sketch counts items of type STRING, not INT"),
-        ("space_saving_top(max(s) FILTER (WHERE n = 1), 3, 'bigint')", "the sketch counts items of type INT, not BIGINT"),
+        (
+            "space_saving_top(max(s) FILTER (WHERE n = 1), 3, 'bigint')",
+            "the sketch counts items of type INT, not BIGINT",
+        ),
         ("space_saving_estimate(max(s) FILTER (WHERE n = 1), 'a')", "the sketch counts items of type INT, not STRING"),
         ("space_saving_estimate(max(s) FILTER (WHERE n = 1), 1L)", "the sketch counts items of type INT, not BIGINT"),
     ],

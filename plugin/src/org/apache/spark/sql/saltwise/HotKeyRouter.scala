@@ -10,14 +10,14 @@ final case class HotKeyPlan(candidates: Map[Long, Array[Int]], choices: Int, wor
 
 /**
  * Routing with state that was frozen on the driver: the hot keys are given, so nothing depends on the order of
- * rows. A hot key's row goes to one of the key's d candidates, chosen by row content and map partition; any
- * other row goes to F_1 of its key. A map task that runs again sends the same rows to the same workers in
+ * rows. A hot key's row goes to one of the key's d candidates, chosen by row content ([[StableColumns]]) and map
+ * partition; any other row goes to F_1 of its key. A map task that runs again sends the same rows to the same workers in
  * whatever order it reads them, so the plan is exact under every retry and never makes Spark abort.
  *
  * Rows with equal content are interchangeable, so where a row is nothing but its key, a key's rows take its
  * candidates in turn, and the balance is perfect.
  *
- * @param content hash of a whole row; None where a row is nothing but its key
+ * @param content hash of a row's stable columns; None where a row is nothing but its key
  */
 final class HotKeyRouter(plan: HotKeyPlan, source: Int, content: Option[InternalRow => Long]) extends Router {
   private val turn = new java.util.HashMap[Long, Int]

@@ -65,7 +65,7 @@ final class ItemSketch(val itemType: DataType, capacity: Int) extends SpaceSavin
     val order = entries.sorted
     val typeBytes = typeJson(itemType).getBytes(UTF_8)
     val length = 4 + 1 + 4 + typeBytes.length + 4 + 8 + 8 + 4 +
-      order.map(20 + _.item.getSizeInBytes).sum + 4
+      order.map(EntryHeader + _.item.getSizeInBytes).sum + 4
     val out = ByteBuffer.allocate(length).order(ByteOrder.LITTLE_ENDIAN)
     out.put(Magic).put(Version).putInt(typeBytes.length).put(typeBytes)
     out.putInt(capacity).putLong(total).putLong(absent).putInt(size)
@@ -94,6 +94,7 @@ final class ItemSketch(val itemType: DataType, capacity: Int) extends SpaceSavin
 object ItemSketch {
   private val Magic = "SALT".getBytes(UTF_8)
   private val Version: Byte = 1
+  private val EntryHeader = 8 + 8 + 4
 
   private final case class Entry(count: Long, error: Long, item: UnsafeRow) extends Ordered[Entry] {
     def plus(count: Long, error: Long): Entry = Entry(this.count + count, this.error + error, item)
@@ -126,7 +127,11 @@ object ItemSketch {
       val sketch = new ItemSketch(itemType, in.getInt())
       val total = in.getLong()
       val absent = in.getLong()
-      val entries = Array.fill(in.getInt()) {
+      val size = in.getInt()
+      if (sketch.capacity < 1 || size < 0 || size > sketch.capacity || size > in.remaining / EntryHeader) {
+        refuse(s"the sketch is damaged: it says $size items of at most ${sketch.capacity}")
+      }
+      val entries = Array.fill(size) {
         val (count, error, item) = (in.getLong(), in.getLong(), next(in))
         val row = new UnsafeRow(1)
         row.pointTo(item, item.length)

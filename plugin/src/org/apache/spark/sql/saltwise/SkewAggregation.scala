@@ -108,7 +108,8 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
     stock.transformUp {
       case child @ PlanLater(logical) if logical eq aggregate.child =>
         val keys = aggregate.groupingExpressions.map { case Alias(key, _) => key; case key => key }
-        val routed = SkewRouteExec(keys, options, hot, child)
+        val content = if (hot.isEmpty) Nil else logical.output.filter(StableColumns(logical).contains)
+        val routed = SkewRouteExec(keys, options, hot, content, child)
         SkewReceiveExec(ShuffleExchanges.byNumber(new WorkerPartitioning(options.workers), routed))
     }
   }

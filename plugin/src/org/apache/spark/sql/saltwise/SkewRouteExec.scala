@@ -15,9 +15,16 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
  * Where a row's worker depends on the rows before it, the RDD is flagged as order sensitive, always: if a map
  * task over a shuffle runs again it may send rows elsewhere, and the flag makes Spark run all of its stage and
  * what was read from it again, or abort the job with a message of its own, but never mix the two.
+ *
+ * @param hot     hot keys that are known beforehand
+ * @param content columns that may choose the worker of a hot key's row
  */
 final case class SkewRouteExec(
-    keys: Seq[Expression], options: SkewOptions, hot: Option[Seq[HotKey]], child: SparkPlan)
+    keys: Seq[Expression],
+    options: SkewOptions,
+    hot: Option[Seq[HotKey]],
+    content: Seq[Attribute],
+    child: SparkPlan)
   extends UnaryExecNode {
 
   override def output: Seq[Attribute] = child.output
@@ -39,14 +46,17 @@ final case class SkewRouteExec(
     // Rows that are nothing but their key need no hash of their content: equal keys are equal rows.
     val onlyKeys = AttributeSet(input).subsetOf(AttributeSet(keys.collect { case key: Attribute => key }))
     val frozen = hot.map(HotKeyRouter.plan(_, options))
+    val contentHash = new XxHash64(content)
 
     child.execute().mapPartitionsWithIndex({ (source: Int, in: Iterator[InternalRow]) =>
       val hash = UnsafeProjection.create(Seq(keyHash), input)
-      val content = if (onlyKeys || frozen.isEmpty) None else {
-        val contentHash = UnsafeProjection.create(Seq(new XxHash64(input)), input)
-        Some((row: InternalRow) => contentHash(row).getLong(0))
+      val router = frozen match {
+        case Some(plan) if onlyKeys => new HotKeyRouter(plan, source, None)
+        case Some(plan) =>
+          val project = UnsafeProjection.create(Seq(contentHash), input)
+          new HotKeyRouter(plan, source, Some(row => project(row).getLong(0)))
+        case None => routing.router(source)
       }
-      val router = frozen.map(new HotKeyRouter(_, source, content)).getOrElse(routing.router(source))
       val current = CurrentWorker.begin()
       var routed = 0L
       TaskContext.get().addTaskCompletionListener[Unit] { _ =>
