@@ -122,3 +122,12 @@ def test_columns_that_a_second_run_may_compute_otherwise_never_choose_a_worker(s
             node = node.children().apply(0)
         content[name] = {node.content().apply(i).name() for i in range(node.content().size())}
     assert content == {"scan": {"k", "v", "x"}, "aggregate": {"k", "v", "w"}, "cache": {"k", "v", "w"}}
+
+
+def test_rows_that_are_nothing_but_their_key_take_turns_by_their_bytes(spark: SparkSession) -> None:
+    # (NULL, 'x') and ('x', NULL) have one hash; each takes its own turns, so neither disturbs the other's.
+    rows = spark.range(0, 1200, 1, 1).selectExpr("if(id % 2 = 0, NULL, 'x') AS a", "if(id % 2 = 0, 'x', NULL) AS b")
+    grouped = skew_groupby(rows, "a", "b", strategy="wchoices", partitions=6, hot=[(None, "x")]).count()
+    loads = worker_loads(spark, grouped.collect)
+    assert loads.rows == [200] * 6
+    assert sorted(row["count"] for row in loads.result or []) == [600, 600]

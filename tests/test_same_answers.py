@@ -782,7 +782,6 @@ SETTINGS: dict[str, dict[str, object]] = {
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.adaptive.enabled": False,
     },
-    "partial aggregation bypassed": {"spark.sql.execution.bypassPartialAggregation": True},
     "partial aggregation not bypassed": {"spark.sql.execution.bypassPartialAggregation": False},
     "adjacent aggregates kept apart": {"spark.sql.execution.combineAdjacentAggregation": False},
     "no object hash aggregate": {"spark.sql.execution.useObjectHashAggregateExec": False},
@@ -975,6 +974,16 @@ def test_several_distinct_aggregates_are_left_alone(agree: Agree, query: str) ->
 )
 def test_a_query_without_an_aggregate_function_is_left_alone(agree: Agree, query: str) -> None:
     agree.left_alone(query, "there is no aggregate function, and the map side already drops repeated keys")
+
+
+@pytest.mark.parametrize("strategy", ["auto", "dchoices"])
+def test_an_aggregate_without_a_partial_phase_is_left_alone(agree: Agree, with_conf: WithConf, strategy: str) -> None:
+    with with_conf({"spark.sql.execution.bypassPartialAggregation": True}):
+        agree.left_alone(
+            "SELECT k, array_sort(collect_list(i)) FROM events WHERE i IS NOT NULL GROUP BY k",
+            "spark.sql.execution.bypassPartialAggregation is on, so there are no partial states to merge",
+            strategy=strategy,
+        )
 
 
 @pytest.mark.parametrize("strategy", ["auto", "dchoices"])

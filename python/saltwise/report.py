@@ -177,7 +177,7 @@ def skew_report(
             "rows",
             "count",
             "error",
-            "item",
+            F.struct(*(_shown(numbered, name) for name in numbered.columns)).alias("item"),
             F.xxhash64(*(f"item.{name}" for name in numbered.columns)).alias("hash"),
             F.array(*(_text(numbered, name) for name in numbered.columns)).alias("text"),
         )
@@ -201,6 +201,12 @@ def skew_report(
     shares = [(row["hash"], (row["count"] - row["error"]) / rows) for row in heavy]
     predicted = {name: predict(shares, name, n, theta, epsilon) if rows else 1.0 for name in STRATEGIES}
     return SkewReport(tuple(names), rows, n, theta, hot, predicted, _advice(hot, predicted, rows, n))
+
+
+def _shown(df: DataFrame, name: str) -> Column:
+    """The value, as text where Python has no type for it."""
+    column = F.col(f"item.{name}")
+    return column.cast("string") if df.schema[name].dataType.typeName() == "yearmonthinterval" else column
 
 
 def _text(df: DataFrame, name: str) -> Column:

@@ -2,7 +2,7 @@ package org.apache.spark.sql.saltwise
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
-import org.apache.spark.sql.types.{DataType, StringType, StructType}
+import org.apache.spark.sql.types.{ArrayType, DataType, StringType, StructType}
 
 /** Grouping keys as Spark compares them: NULL is a key, -0.0 = 0.0, all NaNs are one, collations count. */
 object GroupingKeys {
@@ -24,6 +24,9 @@ object GroupingKeys {
         Seq(Literal(field.name), value)
       })
       if (key.nullable) If(IsNull(key), Literal(null, struct.dataType), struct) else struct
+    case ArrayType(elementType, containsNull) =>
+      val element = NamedLambdaVariable("element", elementType, containsNull)
+      ArrayTransform(key, LambdaFunction(collationKey(element), Seq(element)))
     case _ => newCollationKey(key)
   }
 
@@ -31,6 +34,7 @@ object GroupingKeys {
   private def isCollated(dataType: DataType): Boolean = dataType match {
     case string: StringType => supportsBinaryEquality.exists(!_.invoke(string).asInstanceOf[Boolean])
     case fields: StructType => fields.exists(field => isCollated(field.dataType))
+    case ArrayType(elementType, _) => isCollated(elementType)
     case _ => false
   }
 

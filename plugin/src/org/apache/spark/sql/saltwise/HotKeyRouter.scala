@@ -1,6 +1,7 @@
 package org.apache.spark.sql.saltwise
 
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /** A key that is known to be hot before the query runs: the hash of the key, and its share of rows if known. */
 final case class HotKey(hash: Long, share: Option[Double])
@@ -14,13 +15,13 @@ final case class HotKeyPlan(candidates: Map[Long, Array[Int]], choices: Int, wor
  * partition; any other row goes to F_1 of its key. A map task that runs again sends the same rows to the same workers in
  * whatever order it reads them, so the plan is exact under every retry and never makes Spark abort.
  *
- * Rows with equal content are interchangeable, so where a row is nothing but its key, a key's rows take its
- * candidates in turn, and the balance is perfect.
+ * Rows of equal bytes are interchangeable, so where a row is nothing but its key, equal rows take their candidates
+ * in turn, and the balance is perfect.
  *
  * @param content hash of a row's stable columns; None where a row is nothing but its key
  */
 final class HotKeyRouter(plan: HotKeyPlan, source: Int, content: Option[InternalRow => Long]) extends Router {
-  private val turn = new java.util.HashMap[Long, Int]
+  private val turn = new java.util.HashMap[UnsafeRow, Int]
   private var hotRows = 0L
 
   override def route(key: Long, row: InternalRow): Int = plan.candidates.get(key) match {
@@ -29,7 +30,7 @@ final class HotKeyRouter(plan: HotKeyPlan, source: Int, content: Option[Internal
       hotRows += 1
       content match {
         case Some(hash) => workers(HashFamily.worker(hash(row) + source, 0, workers.length))
-        case None => workers(inTurn(key, workers.length))
+        case None => workers(inTurn(row.asInstanceOf[UnsafeRow], workers.length))
       }
   }
 
@@ -37,9 +38,10 @@ final class HotKeyRouter(plan: HotKeyPlan, source: Int, content: Option[Internal
   override def headKeys: Int = plan.candidates.size
   override def choices: Int = plan.choices
 
-  private def inTurn(key: Long, n: Int): Int = {
-    val next = turn.getOrDefault(key, Math.floorMod(source, n))
-    turn.put(key, if (next + 1 == n) 0 else next + 1)
+  private def inTurn(row: UnsafeRow, n: Int): Int = {
+    val known = turn.containsKey(row)
+    val next = if (known) turn.get(row) else Math.floorMod(source, n)
+    turn.put(if (known) row else row.copy(), if (next + 1 == n) 0 else next + 1)
     next
   }
 }
@@ -55,8 +57,9 @@ object HotKeyRouter {
       case SkewStrategy.DChoices => options.choices.getOrElse(solve(hot, options))
       case _ => n
     }
+    val everyone = Array.range(0, n)
     val candidates = hot.map { key =>
-      key.hash -> (if (d >= n) Array.range(0, n) else HashFamily.candidates(key.hash, d, n))
+      key.hash -> (if (d >= n) everyone else HashFamily.candidates(key.hash, d, n))
     }
     HotKeyPlan(candidates.toMap, d, n)
   }

@@ -9,6 +9,9 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 
+/** Hot keys that do not fit the grouping columns. */
+class HotKeyMismatch(message: String) extends SaltwiseException(message)
+
 /** Reads hot keys that are given beforehand: [{"key": ["UA", 7], "share": 0.17}, ...]. */
 object HotKeys {
 
@@ -25,7 +28,7 @@ object HotKeys {
       val key = entry.get("key")
       if (key == null || !key.isArray) malformed(entry.toString)
       if (key.size != grouping.length) {
-        throw new SaltwiseException(s"hot key $key has ${key.size} values; it must have one for each of the " +
+        throw new HotKeyMismatch(s"hot key $key has ${key.size} values; it must have one for each of the " +
           s"${grouping.length} grouping columns.")
       }
       val values = key.elements.asScala.toSeq.zip(grouping).map { case (value, column) =>
@@ -46,7 +49,7 @@ object HotKeys {
     }
     val result = typed.eval(InternalRow.empty)
     if (result == null) {
-      throw new SaltwiseException(s"hot key value $value is no ${dataType.sql}; give a value of that type.")
+      throw new HotKeyMismatch(s"hot key value $value is no ${dataType.sql}; give a value of that type.")
     }
     Literal(result, dataType)
   }

@@ -123,13 +123,11 @@ object ItemSketch {
     }
     try {
       in.position(5)
-      val itemType = DataType.fromJson(new String(next(in), UTF_8)).asInstanceOf[StructType].head.dataType
-      val sketch = new ItemSketch(itemType, in.getInt())
-      val total = in.getLong()
-      val absent = in.getLong()
-      val size = in.getInt()
-      if (sketch.capacity < 1 || size < 0 || size > sketch.capacity || size > in.remaining / EntryHeader) {
-        refuse(s"the sketch is damaged: it says $size items of at most ${sketch.capacity}")
+      val itemType = typeOf(new String(next(in), UTF_8))
+      val (capacity, total, absent, size) = (in.getInt(), in.getLong(), in.getLong(), in.getInt())
+      if (capacity < 1 || capacity > SketchArguments.MaxCapacity || total < 0 || absent < 0 || size < 0 ||
+          size > capacity || size > in.remaining / EntryHeader) {
+        refuse(s"the sketch is damaged: it says $size items of $total rows on $capacity counters")
       }
       val entries = Array.fill(size) {
         val (count, error, item) = (in.getLong(), in.getLong(), next(in))
@@ -137,7 +135,9 @@ object ItemSketch {
         row.pointTo(item, item.length)
         Entry(count, error, row)
       }
-      sketch.fill(entries, total, absent)
+      if (in.remaining != 4) refuse(s"the sketch is damaged: ${in.remaining - 4} bytes follow the last item")
+      val sketch = new ItemSketch(itemType, capacity)
+      sketch.fill(entries.sorted, total, absent)
       sketch
     } catch {
       case e: BufferUnderflowException => refuse(s"the sketch is damaged: $e")
@@ -157,6 +157,12 @@ object ItemSketch {
     val crc = new CRC32
     crc.update(bytes, 0, length)
     crc.getValue.toInt
+  }
+
+  private def typeOf(json: String): DataType = {
+    // A user-defined type would run the code of the class that it names.
+    if (json.contains("\"udt\"")) refuse("the sketch is damaged: it names a class as its type")
+    DataType.fromJson(json).asInstanceOf[StructType].head.dataType
   }
 
   private def typeJson(itemType: DataType): String = new StructType().add("item", itemType).json

@@ -15,7 +15,10 @@ abstract class SketchAggregate extends TypedImperativeAggregate[ItemSketch] {
   override def merge(buffer: ItemSketch, other: ItemSketch): ItemSketch =
     if (other == null) buffer
     else if (buffer == null) other
-    else {
+    else if (other.capacity < buffer.capacity) {
+      other.merge(buffer) // the fewer counters bound the error of both
+      other
+    } else {
       buffer.merge(other)
       buffer
     }

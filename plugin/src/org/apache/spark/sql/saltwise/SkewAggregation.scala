@@ -10,7 +10,8 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.execution.{PlanLater, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
-import org.apache.spark.sql.internal.{SessionState, SQLConf}
+import org.apache.spark.sql.internal.SessionState
+import org.apache.spark.sql.types.IntegerType
 
 /**
  * Plans an aggregate so that no worker gets more rows than the others: Algorithm 1 of "When Two Choices Are not
@@ -34,7 +35,8 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case SkewGroupByHint(_, child) => planLater(child) :: Nil
-    case aggregate: Aggregate if aggregate.groupingExpressions.nonEmpty =>
+    // Streaming aggregates are planned by a strategy of their own.
+    case aggregate: Aggregate if aggregate.groupingExpressions.nonEmpty && !aggregate.isStreaming =>
       val hint = SkewGroupByHint.below(aggregate)
       if (hint.isEmpty && !conf.getConf(SaltwiseConf.Enabled)) Nil
       else planOrLeave(aggregate, hint.map(_.options).getOrElse(Map.empty))
@@ -44,10 +46,13 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
   private def planOrLeave(aggregate: Aggregate, hint: Map[String, String]): Seq[SparkPlan] =
     try {
       val options = SkewOptions.resolve(hint, conf)
-      val stock = stockPlan(aggregate)
+      val stock = stockAggregation(aggregate)
       reasonToLeave(aggregate, options, stock) match {
         case Some(reason) => stock.map(SkewLeftAloneExec(reason, _))
-        case None => stock.map(route(aggregate, named(options), _))
+        case None =>
+          val hot = hotKeys(aggregate, options, ofThisQuery = hint.contains("hot"))
+          val named = if (hot.isEmpty) options.copy(hot = None) else options
+          stock.map(route(aggregate, chosen(named), hot, _))
       }
     } catch {
       case e: SaltwiseException => throw e
@@ -57,15 +62,8 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
     }
 
   /** auto stands for D-Choices once it has decided to rewrite. */
-  private def named(options: SkewOptions): SkewOptions =
+  private def chosen(options: SkewOptions): SkewOptions =
     if (options.strategy == SkewStrategy.Auto) options.copy(strategy = SkewStrategy.DChoices) else options
-
-  /** What Spark plans, with a map side: without one there would be nothing to merge. */
-  private def stockPlan(aggregate: Aggregate): Seq[SparkPlan] = {
-    val withMapSide = conf.clone()
-    withMapSide.setConfString("spark.sql.execution.bypassPartialAggregation", "false")
-    SQLConf.withExistingConf(withMapSide)(stockAggregation(aggregate))
-  }
 
   /** `SparkSession` became an interface in 4.0, hence the call by name. */
   private lazy val stockAggregation: SparkStrategy =
@@ -74,12 +72,12 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
   private def reasonToLeave(
       aggregate: Aggregate, options: SkewOptions, stock: Seq[SparkPlan]): Option[String] = {
     val aggregates = aggregateExpressions(aggregate)
-    if (aggregate.isStreaming) {
-      Some("a streaming aggregate keeps its state by key")
-    } else if (aggregates.exists(_.isDistinct) || isPhaseOfDistinct(aggregate)) {
+    if (aggregates.exists(_.isDistinct) || isPhaseOfDistinct(aggregate)) {
       Some("a DISTINCT aggregate has phases of its own")
     } else if (aggregates.isEmpty) {
       Some("there is no aggregate function, and the map side already drops repeated keys")
+    } else if (conf.getConfString("spark.sql.execution.bypassPartialAggregation", "false").toBoolean) {
+      Some("spark.sql.execution.bypassPartialAggregation is on, so there are no partial states to merge")
     } else if (!stock.forall(isTwoPhase(_, aggregate))) {
       Some(s"${functionNames(aggregates)} cannot be merged from partial states")
     } else if (options.workers == 1) {
@@ -103,8 +101,15 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
       stock.collect { case PlanLater(child) if child eq aggregate.child => child }.length == 1
   }
 
-  private def route(aggregate: Aggregate, options: SkewOptions, stock: SparkPlan): SparkPlan = {
-    val hot = options.hot.map(HotKeys.parse(_, aggregate.groupingExpressions))
+  /** A list of hot keys in the conf belongs to one of the session's aggregates, and is passed over by the others. */
+  private def hotKeys(
+      aggregate: Aggregate, options: SkewOptions, ofThisQuery: Boolean): Option[Seq[HotKey]] =
+    try options.hot.map(HotKeys.parse(_, aggregate.groupingExpressions)) catch {
+      case _: HotKeyMismatch if !ofThisQuery => None
+    }
+
+  private def route(
+      aggregate: Aggregate, options: SkewOptions, hot: Option[Seq[HotKey]], stock: SparkPlan): SparkPlan =
     stock.transformUp {
       case child @ PlanLater(logical) if logical eq aggregate.child =>
         val keys = aggregate.groupingExpressions.map { case Alias(key, _) => key; case key => key }
@@ -112,7 +117,6 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
         val routed = SkewRouteExec(keys, options, hot, content, child)
         SkewReceiveExec(ShuffleExchanges.byNumber(new WorkerPartitioning(options.workers), routed))
     }
-  }
 }
 
 object SkewAggregation {
@@ -134,7 +138,8 @@ object SkewAggregation {
   private def isPhaseOfDistinct(aggregate: Aggregate): Boolean = {
     def byGroupId(plan: LogicalPlan): Boolean = plan match {
       case a: Aggregate => a.groupingExpressions.exists {
-        case key: Attribute => key.name == "gid" && a.child.isInstanceOf[Expand]
+        case key: Attribute =>
+          key.name == "gid" && key.dataType == IntegerType && !key.nullable && a.child.isInstanceOf[Expand]
         case _ => false
       }
       case _ => false
@@ -151,7 +156,8 @@ object SkewAggregation {
       case node: RepartitionByExpression => by(node.partitionExpressions)
       case node: Aggregate => by(node.groupingExpressions)
       case node: Window => by(node.partitionSpec)
-      case node @ (_: Project | _: Filter | _: SkewGroupByHint) => clustered(node.children.head)
+      case sort: Sort if !sort.global => clustered(sort.child)
+      case node @ (_: Project | _: Filter | _: Generate | _: SkewGroupByHint) => clustered(node.children.head)
       case stage: LogicalQueryStage => clustered(stage.logicalPlan)
       case _ => false
     }

@@ -3,7 +3,7 @@ package org.apache.spark.sql.saltwise
 import java.util.Locale
 
 import org.apache.spark.sql.catalyst.analysis.{UnresolvedAttribute, UnresolvedHaving}
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, Literal}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, Literal, OuterReference}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
@@ -54,7 +54,21 @@ object SkewGroupByHint {
 object ResolveSkewGroupByHint extends Rule[LogicalPlan] {
 
   override def apply(plan: LogicalPlan): LogicalPlan =
-    if (plan.exists(isOurs)) resolve(plan, underAggregate = false) else plan
+    if (plan.exists(isOurs)) resolve(plan, underAggregate = false)
+    else if (plan.exists(isCorrelated)) dropCorrelated(plan)
+    else plan
+
+  /** Spark allows no operator that it does not know above a reference to the outer query. */
+  private def isCorrelated(plan: LogicalPlan): Boolean = plan match {
+    case SkewGroupByHint(_, child) =>
+      child.exists(_.expressions.exists(_.exists(_.isInstanceOf[OuterReference])))
+    case _ => false
+  }
+
+  private def dropCorrelated(plan: LogicalPlan): LogicalPlan = plan match {
+    case hint: SkewGroupByHint if isCorrelated(hint) => dropCorrelated(hint.child)
+    case _ => plan.mapChildren(dropCorrelated)
+  }
 
   private def isOurs(plan: LogicalPlan): Boolean = plan match {
     case hint: UnresolvedHint => hint.name.toLowerCase(Locale.ROOT) == SkewGroupByHint.Name
@@ -79,7 +93,8 @@ object ResolveSkewGroupByHint extends Rule[LogicalPlan] {
       case aggregate @ (_: Aggregate | _: Pivot) =>
         Some(aggregate.mapChildren(SkewGroupByHint(options, _)))
       case node @ (_: Project | _: Filter | _: UnresolvedHaving | _: Distinct | _: Window |
-          _: WithWindowDefinition | _: UnresolvedHint) =>
+          _: WithWindowDefinition | _: UnresolvedHint | _: Repartition | _: RepartitionByExpression |
+          _: RebalancePartitions) =>
         pushBelowAggregate(options, node.children.head).map(child => node.withNewChildren(Seq(child)))
       case _ => None
     }

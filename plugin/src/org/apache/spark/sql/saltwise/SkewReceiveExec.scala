@@ -2,28 +2,15 @@ package org.apache.spark.sql.saltwise
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
-import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
+import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
 import org.apache.spark.sql.connector.metric.CustomMetric
-import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{CustomMetrics, SQLMetric}
 
-/** Hands on what its child gives, row by row or inside the stage's generated code. */
-trait PassThroughExec extends UnaryExecNode with CodegenSupport {
-  override def output: Seq[Attribute] = child.output
-  override def outputPartitioning: Partitioning = child.outputPartitioning
-  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
-  override protected def doExecute(): RDD[InternalRow] = child.execute()
-  override def inputRDDs(): Seq[RDD[InternalRow]] = child.asInstanceOf[CodegenSupport].inputRDDs()
-  override protected def doProduce(ctx: CodegenContext): String =
-    child.asInstanceOf[CodegenSupport].produce(ctx, this)
-  override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String = consume(ctx, input)
-  override def needCopyResult: Boolean = child.asInstanceOf[CodegenSupport].needCopyResult
-}
-
 /** Counts the rows that each worker received: the achieved load, shown in the UI. */
-final case class SkewReceiveExec(child: SparkPlan) extends PassThroughExec {
+final case class SkewReceiveExec(child: SparkPlan) extends UnaryExecNode {
+  override def output: Seq[Attribute] = child.output
 
   // Rows lie where the router put them: by no column.
   override def outputPartitioning: Partitioning = UnknownPartitioning(child.outputPartitioning.numPartitions)
@@ -43,12 +30,6 @@ final case class SkewReceiveExec(child: SparkPlan) extends PassThroughExec {
     }, preservesPartitioning = true)
   }
 
-  override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String = {
-    val rows = metricTerm(ctx, "rows")
-    ctx.addPartitionInitializationStatement(s"$rows.set(0);")
-    s"$rows.add(1);\n${consume(ctx, input)}"
-  }
-
   override protected def withNewChildInternal(newChild: SparkPlan): SkewReceiveExec = copy(child = newChild)
 }
 
@@ -63,10 +44,4 @@ class WorkerLoadMetric extends CustomMetric {
       val mean = loads.sum.toDouble / loads.length
       f"max ${loads.max}%d, mean $mean%.1f, max/mean ${if (mean > 0) loads.max / mean else 1.0}%.3f"
     }
-}
-
-/** Says in EXPLAIN why an aggregate was left as Spark planned it. */
-final case class SkewLeftAloneExec(reason: String, child: SparkPlan) extends PassThroughExec {
-  override def simpleString(maxFields: Int): String = s"SkewGroupBy left alone: $reason"
-  override protected def withNewChildInternal(newChild: SparkPlan): SkewLeftAloneExec = copy(child = newChild)
 }

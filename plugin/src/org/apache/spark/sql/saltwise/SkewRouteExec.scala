@@ -14,7 +14,8 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
  *
  * Where a row's worker depends on the rows before it, the RDD is flagged as order sensitive, always: if a map
  * task over a shuffle runs again it may send rows elsewhere, and the flag makes Spark run all of its stage and
- * what was read from it again, or abort the job with a message of its own, but never mix the two.
+ * what was read from it again, or abort the job with a message of its own, but never mix the two. Over a scan the
+ * flag says nothing, because Spark takes the order of a scan for repeatable; so does the router.
  *
  * @param hot     hot keys that are known beforehand
  * @param content columns that may choose the worker of a hot key's row
@@ -46,15 +47,15 @@ final case class SkewRouteExec(
     // Rows that are nothing but their key need no hash of their content: equal keys are equal rows.
     val onlyKeys = AttributeSet(input).subsetOf(AttributeSet(keys.collect { case key: Attribute => key }))
     val frozen = hot.map(HotKeyRouter.plan(_, options))
-    val contentHash = new XxHash64(content)
+    val contentColumns = content
 
     child.execute().mapPartitionsWithIndex({ (source: Int, in: Iterator[InternalRow]) =>
       val hash = UnsafeProjection.create(Seq(keyHash), input)
       val router = frozen match {
         case Some(plan) if onlyKeys => new HotKeyRouter(plan, source, None)
         case Some(plan) =>
-          val project = UnsafeProjection.create(Seq(contentHash), input)
-          new HotKeyRouter(plan, source, Some(row => project(row).getLong(0)))
+          val project = UnsafeProjection.create(contentColumns, input)
+          new HotKeyRouter(plan, source, Some(row => SkewRouteExec.hashBytes(project(row))))
         case None => routing.router(source)
       }
       val current = CurrentWorker.begin()
@@ -76,4 +77,9 @@ final case class SkewRouteExec(
   override def simpleString(maxFields: Int): String = s"SkewRoute ${keys.mkString("[", ", ", "]")}, $options"
 
   override protected def withNewChildInternal(newChild: SparkPlan): SkewRouteExec = copy(child = newChild)
+}
+
+object SkewRouteExec {
+  private def hashBytes(row: UnsafeRow): Long =
+    XXH64.hashUnsafeWords(row.getBaseObject, row.getBaseOffset, row.getSizeInBytes, 42L)
 }
