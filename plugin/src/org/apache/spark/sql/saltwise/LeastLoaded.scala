@@ -1,7 +1,7 @@
 package org.apache.spark.sql.saltwise
 
 /**
- * MINLOAD over a fixed set of candidates, without a scan for each row. Loads only grow, so the smallest load
+ * MINLOAD over a fixed set of candidates, mostly without a scan for each row. Loads only grow, so the smallest load
  * that was seen stays a lower bound: the cursor walks on to the next candidate at that bound, and only a whole
  * turn without one raises it. Ties are taken in turn, from `start` on, so that sources that start at different
  * places do not all fill the same worker first.
@@ -12,26 +12,19 @@ final class LeastLoaded(load: Array[Long], candidates: Array[Int], start: Int) {
 
   /** A candidate with the smallest load. */
   def next(): Int = {
-    var left = candidates.length
-    while (load(candidates(cursor)) > bound) {
-      cursor += 1
-      if (cursor == candidates.length) cursor = 0
-      left -= 1
-      if (left == 0) {
-        bound = smallest()
-        left = candidates.length
-      }
-    }
-    candidates(cursor)
-  }
-
-  private def smallest(): Long = {
+    var i = cursor
     var least = Long.MaxValue
-    var i = 0
-    while (i < candidates.length) {
-      least = math.min(least, load(candidates(i)))
+    var left = candidates.length
+    while (left > 0 && least > bound) {
+      if (load(candidates(i)) < least) {
+        least = load(candidates(i))
+        cursor = i
+      }
       i += 1
+      if (i == candidates.length) i = 0
+      left -= 1
     }
-    least
+    bound = least
+    candidates(cursor)
   }
 }

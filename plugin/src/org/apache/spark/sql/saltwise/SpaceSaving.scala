@@ -48,7 +48,7 @@ class SpaceSaving(val capacity: Int) {
   private var unused = Nil // a list through `above`
   private var buckets = 0
 
-  // Hash to counter + 1, open addressing with linear probing, at most half full.
+  // Hash to counter + 1, open addressing with linear probing, at most a quarter full.
   private var index = new Array[Int](SpaceSaving.indexSize(room))
 
   private var rows = 0L
@@ -266,5 +266,5 @@ class SpaceSaving(val capacity: Int) {
 object SpaceSaving {
   private final val Nil = -1
 
-  private def indexSize(room: Int): Int = Integer.highestOneBit(math.max(2, room)) * 4
+  private def indexSize(room: Int): Int = Integer.highestOneBit(math.max(2, room)) * 8
 }
