@@ -61,6 +61,9 @@ def start() -> SparkSession:
         .config("spark.sql.shuffle.partitions", "6")
         .config("spark.executor.heartbeatInterval", "2s")
         .config("spark.deploy.maxExecutorRetries", "-1")
+        # On a busy machine a dead executor is found out only after several fetches, which must not end the job.
+        .config("spark.stage.maxConsecutiveAttempts", "20")
+        .config("spark.task.maxFailures", "20")
         .config("spark.shuffle.io.maxRetries", "1")
         .config("spark.shuffle.io.retryWait", "100ms")
         # Six tasks in the last stage, of which the fifth halts its executor.
