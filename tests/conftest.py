@@ -14,7 +14,6 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from pyspark.sql import DataFrame, Row, SparkSession
 
 import saltwise
@@ -25,9 +24,6 @@ Query = str | Callable[[SparkSession], DataFrame]
 SaltwiseLines = Callable[[DataFrame], list[str]]
 
 WithConf = Callable[[Mapping[str, object]], AbstractContextManager[None]]
-
-
-settings.register_profile("explore")  # pytest --hypothesis-profile=explore: other examples each time, and more
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

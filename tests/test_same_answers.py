@@ -552,7 +552,7 @@ SHAPES = {
         "array_sort(collect_list(i) FILTER (WHERE d < 9)) FROM events GROUP BY k",
         1,
     ),
-    "having": ("SELECT k, sum(d) FROM events GROUP BY k HAVING count(i) > 5 AND max(s) < 'FE'", 1),
+    "having": ("SELECT k, sum(d) FROM events GROUP BY k HAVING count(i) > 20 AND max(s) < 'FF'", 1),
     "rollup": ("SELECT k, t, grouping(t), sum(d), count(*) FROM events GROUP BY ROLLUP (k, t)", 1),
     "cube": ("SELECT k, t, grouping_id(), array_sort(collect_list(i)) FROM events GROUP BY CUBE (k, t)", 1),
     "grouping sets": (

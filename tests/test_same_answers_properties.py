@@ -16,6 +16,10 @@ from saltwise.options import STRATEGIES
 if TYPE_CHECKING:
     from tests.conftest import Agree
 
+# Each example costs three jobs of Spark. The same examples every time, so that nobody meets another's failure;
+# pytest --hypothesis-profile=explore looks for new ones.
+settings.register_profile("explore", derandomize=False, max_examples=2000)
+
 
 @pytest.fixture(scope="module", autouse=True)
 def drawn(spark: SparkSession) -> Iterator[None]:
@@ -24,14 +28,10 @@ def drawn(spark: SparkSession) -> Iterator[None]:
     spark.catalog.dropTempView("drawn")
 
 
-# Each example costs three jobs of Spark. The same examples every time, so that nobody meets another's failure;
-# pytest --hypothesis-profile=explore looks for new ones.
-EXPLORE = settings.get_current_profile_name() == "explore"
-
 few = settings(
-    max_examples=500 if EXPLORE else 60,
-    derandomize=not EXPLORE,
+    max_examples=60,
     deadline=None,
+    derandomize=settings.get_current_profile_name() != "explore",
     suppress_health_check=list(HealthCheck),
 )
 
@@ -159,7 +159,7 @@ def hot_keys(draw: st.DrawFn) -> tuple[str, str]:
 
 
 @given(tables(), hot_keys(), st.lists(st.sampled_from(AGGREGATES), min_size=1, max_size=3), st.integers(2, 9))
-@settings(few, max_examples=few.max_examples // 3)
+@settings(few, max_examples=20)
 def test_any_hot_keys_give_the_same_answers(
     spark: SparkSession, agree: Agree, table: str, hot: tuple[str, str], aggregates: list[str], partitions: int
 ) -> None:
