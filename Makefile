@@ -17,6 +17,7 @@ test: lint
 
 lint: .venv/installed
 	$(BIN)/ruff check
+	$(BIN)/ruff format --check --quiet
 	$(BIN)/mypy
 
 # The smoke tests on every supported Spark, from the wheel; make test-matrix VERSIONS="3.5.9 4.3.0" takes fewer.

@@ -164,9 +164,7 @@ def downloaded_jars(spark: str) -> Path:
         options = ["--quiet", "--no-deps", "--no-build-isolation", "--no-binary=pyspark", f"--dest={scratch}"]
         pip = [sys.executable, "-m", "pip", "download", *options, f"pyspark=={spark}"]
         if subprocess.run(pip).returncode != 0:
-            raise JarError(
-                f"saltwise_2.12.jar needs pyspark {spark}, which pip cannot download: it says above why."
-            )
+            raise JarError(f"saltwise_2.12.jar needs pyspark {spark}, which pip cannot download: it says above why.")
         unpacked = Path(scratch, "jars")
         unpack_jars(Path(scratch, f"pyspark-{spark}.tar.gz"), unpacked)
         unpacked.rename(jars)

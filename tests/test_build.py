@@ -92,9 +92,7 @@ def test_jars_of_the_same_sources_are_not_compiled_again(build: ModuleType) -> N
 
 
 @pytest.mark.usefixtures("no_java")
-@pytest.mark.parametrize(
-    "name", ["plugin/src/One.scala", "plugin/src/a/Two.scala", "sql/functions.json", "setup.py"]
-)
+@pytest.mark.parametrize("name", ["plugin/src/One.scala", "plugin/src/a/Two.scala", "sql/functions.json", "setup.py"])
 def test_a_changed_source_is_compiled_and_asks_for_a_java(build: ModuleType, name: str) -> None:
     write_both_jars(build)
     (build.ROOT / name).parent.mkdir(exist_ok=True)
@@ -136,9 +134,7 @@ def test_a_checkout_without_the_plugin_is_refused(build: ModuleType) -> None:
     with pytest.raises(build.JarError) as refusal:
         build.build_jars()
 
-    assert str(refusal.value) == (
-        f"{build.ROOT}/plugin/src holds no Scala sources: build from a whole checkout."
-    )
+    assert str(refusal.value) == (f"{build.ROOT}/plugin/src holds no Scala sources: build from a whole checkout.")
 
 
 def test_a_third_jar_is_refused(build: ModuleType) -> None:
@@ -154,9 +150,7 @@ def test_a_third_jar_is_refused(build: ModuleType) -> None:
     )
 
 
-def test_a_pyspark_of_another_scala_version_is_refused(
-    build: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pyspark_of_another_scala_version_is_refused(build: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "distribution", lambda name: SimpleNamespace(version="3.5.9"))
 
     with pytest.raises(build.JarError) as refusal:
@@ -193,9 +187,7 @@ def test_a_scala_error_ends_in_one_sentence_and_leaves_no_jar(
     with pytest.raises(build.JarError) as refusal:
         build.build_jar(jar, "4.3.0")
 
-    assert (
-        str(refusal.value) == "saltwise_2.13.jar does not compile against Spark 4.3.0: scalac says above why."
-    )
+    assert str(refusal.value) == "saltwise_2.13.jar does not compile against Spark 4.3.0: scalac says above why."
     assert not jar.exists()
 
 

@@ -21,9 +21,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, with a file of flights: four of UA, one of B6, one without a carrier."""
     rows = ["UA,2", "UA,5", "B6,", ",1", "UA,9", "UA,3"]
     (tmp_path / "flights.csv").write_text("\n".join(["carrier,delay", *rows]))
-    (tmp_path / "delays.sql").write_text(
-        "SELECT carrier, collect_list(delay)\nFROM flights GROUP BY carrier;\n"
-    )
+    (tmp_path / "delays.sql").write_text("SELECT carrier, collect_list(delay)\nFROM flights GROUP BY carrier;\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

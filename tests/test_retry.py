@@ -12,7 +12,7 @@ import pytest
 
 
 @pytest.mark.slow
-def test_a_lost_executor_never_gives_a_wrong_answer_and_exact_routing_never_aborts() -> None:
+def test_a_lost_executor_neither_changes_an_answer_nor_ends_the_job() -> None:
     script = Path(__file__).with_name("retry.py")
     done = subprocess.run(
         [sys.executable, str(script), "--runs", "2", "--strategies", "hot,hot-keys-only,shuffle,dchoices"],
@@ -24,4 +24,4 @@ def test_a_lost_executor_never_gives_a_wrong_answer_and_exact_routing_never_abor
     ends = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     assert done.returncode == 0, done.stdout + done.stderr
     assert [end["strategy"] for end in ends] == ["hot", "hot-keys-only", "shuffle", "dchoices"]
-    assert [end.get("right") for end in ends[:2]] == [2, 2]
+    assert [end["right"] for end in ends] == [2, 2, 2, 2]

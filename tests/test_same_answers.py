@@ -319,8 +319,10 @@ def test_merged_sketches_give_the_same_answers(
     spark: SparkSession, agree: Agree, select: Callable[..., str], strategy: str
 ) -> None:
     sketches = SKETCHES if version(spark) < (4, 3) else SKETCHES_OF_4_3
+    # A sketch depends on the order of its rows, so a strategy that looks at the rows before may not route it.
+    routes = 2 if strategy == "hash" else 1
 
-    agree(select("merged", source=f"({sketches})"), strategies=[strategy], routes=2)
+    agree(select("merged", source=f"({sketches})"), strategies=[strategy], routes=routes)
 
 
 @pytest.mark.parametrize("strategy", ONLINE)
@@ -578,7 +580,7 @@ SHAPES = {
     "limit below": ("SELECT k, count(*) FROM (SELECT * FROM events ORDER BY id LIMIT 500) GROUP BY k", 1),
     "over an aggregate": (
         "SELECT c, count(*), sum(total) FROM "
-        "(SELECT k, count(*) AS c, sum(d) AS total FROM events GROUP BY k) GROUP BY c",
+        "(SELECT k, count(*) AS c, sum(i) AS total FROM events GROUP BY k) GROUP BY c",
         2,
     ),
     "over an aggregate by the same key": (
@@ -634,7 +636,8 @@ SHAPES = {
         None,
     ),
     "over a window": (
-        "SELECT k, sum(r) FROM (SELECT k, row_number() OVER (PARTITION BY t ORDER BY id) AS r FROM events) GROUP BY k",
+        "SELECT k, max(t) FROM (SELECT k, t, row_number() OVER (PARTITION BY t ORDER BY id) AS r FROM events) "
+        "WHERE r < 9 GROUP BY k",
         1,
     ),
     "below a window": (

@@ -71,7 +71,9 @@ except saltwise.SaltwiseError as error:
 @pytest.mark.slow
 def test_configure_after_spark_has_started_says_what_to_do() -> None:
     saltwise._java.ensure_java()
-    done = subprocess.run([sys.executable, "-c", TOO_LATE], env=dict(os.environ), capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", TOO_LATE], env=dict(os.environ), capture_output=True, text=True, check=True
+    )
     assert done.stdout.splitlines()[-1] == (
         "Spark is running already and reads spark.jars only when it starts: call saltwise.configure before the "
         "first session of this process (in a notebook: restart the kernel)."

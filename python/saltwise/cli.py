@@ -151,9 +151,7 @@ def demo(
 @app.command()
 def report(
     path: Annotated[str, typer.Argument(help="A file, a folder, or an address that Spark can read.")],
-    key: Annotated[
-        list[str], typer.Option(metavar="COLUMN", help="A column to group by; repeat it for several.")
-    ],
+    key: Annotated[list[str], typer.Option(metavar="COLUMN", help="A column to group by; repeat it for several.")],
     partitions: Partitions = None,
     theta: Annotated[
         float | None,
@@ -171,9 +169,7 @@ def report(
     ] = EPSILON,
     format: Annotated[
         str | None,
-        typer.Option(
-            metavar="FORMAT", help=f"{', '.join(FORMATS)}; told by the names of the files if not given."
-        ),
+        typer.Option(metavar="FORMAT", help=f"{', '.join(FORMATS)}; told by the names of the files if not given."),
     ] = None,
 ) -> None:
     """Find the hot keys of a file, and what each strategy would make of them.
@@ -207,9 +203,7 @@ def explain(
     table: Annotated[
         list[str] | None, typer.Option(metavar="NAME=PATH", help="A table of the query, and its file.")
     ] = None,
-    strategy: Annotated[
-        str | None, typer.Option(metavar="STRATEGY", help=f"{', '.join(STRATEGIES)}.")
-    ] = None,
+    strategy: Annotated[str | None, typer.Option(metavar="STRATEGY", help=f"{', '.join(STRATEGIES)}.")] = None,
     partitions: Partitions = None,
 ) -> None:
     """Show Spark's plan of a query and ours side by side, with the reason.

@@ -64,14 +64,11 @@ class Explanation:
             for plan in (self.stock, self.ours)
         )
         return (
-            f"<table><tr><th>stock Spark</th><th>Saltwise</th></tr><tr>{cells}</tr></table>"
-            f"<p>{escape(self.reason)}</p>"
+            f"<table><tr><th>stock Spark</th><th>Saltwise</th></tr><tr>{cells}</tr></table><p>{escape(self.reason)}</p>"
         )
 
 
-def explain(
-    spark: SparkSession, query: str, strategy: str | None = None, partitions: int | None = None
-) -> Explanation:
+def explain(spark: SparkSession, query: str, strategy: str | None = None, partitions: int | None = None) -> Explanation:
     """Plan a query without and with Saltwise, and run neither.
 
     Args:

@@ -103,9 +103,7 @@ def check_exists(path: str) -> None:
 def unreadable(path: str, format: str, cause: Exception | str) -> SaltwiseError:
     """Make the error for a path whose content is not of its format."""
     why = cause if isinstance(cause, str) else first_sentence(root_cause(cause))
-    return SaltwiseError(
-        f"{path!r} cannot be read as {format}, because {why}; the formats are {', '.join(FORMATS)}."
-    )
+    return SaltwiseError(f"{path!r} cannot be read as {format}, because {why}; the formats are {', '.join(FORMATS)}.")
 
 
 def _address(path: str) -> str:
@@ -124,6 +122,4 @@ def _format_of_names(path: str) -> str:
         suffixes = [suffix for suffix in Path(name).suffixes if suffix.lower() not in _COMPRESSED]
         if suffixes and suffixes[-1].lower() in _FORMAT_OF_SUFFIX:
             return _FORMAT_OF_SUFFIX[suffixes[-1].lower()]
-    raise SaltwiseValueError(
-        f"the name of {path!r} does not tell its format; name one of {', '.join(FORMATS)}."
-    )
+    raise SaltwiseValueError(f"the name of {path!r} does not tell its format; name one of {', '.join(FORMATS)}.")

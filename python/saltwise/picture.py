@@ -30,13 +30,9 @@ def check_can_draw(path: Path) -> None:
         raise DemoExtraMissingError(error.name or "matplotlib") from error
     formats = FigureCanvasBase.get_supported_filetypes()
     if path.suffix.removeprefix(".") not in formats:
-        raise SaltwiseValueError.unknown(
-            "suffix of the picture", path.suffix, [f".{name}" for name in formats]
-        )
+        raise SaltwiseValueError.unknown("suffix of the picture", path.suffix, [f".{name}" for name in formats])
     if not path.parent.is_dir():
-        raise SaltwiseValueError(
-            f"folder of the picture is {str(path.parent)!r}; it must be one that exists."
-        )
+        raise SaltwiseValueError(f"folder of the picture is {str(path.parent)!r}; it must be one that exists.")
 
 
 def draw_loads(outcomes: list[Outcome], path: Path) -> None:

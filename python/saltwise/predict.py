@@ -51,9 +51,7 @@ def predict(
 
     load = [0.0] * workers
     portion = 1 / (200 * workers)
-    pending = [
-        (share, candidates(key, choices(share), workers)) for key, share in ranked if choices(share) < workers
-    ]
+    pending = [(share, candidates(key, choices(share), workers)) for key, share in ranked if choices(share) < workers]
     anywhere = math.fsum(share for _, share in ranked if choices(share) >= workers)
     while pending:
         rest = []

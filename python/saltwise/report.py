@@ -110,9 +110,7 @@ class SkewReport:
     def _repr_html_(self) -> str:
         def table(heads: list[str], body: list[list[str]]) -> str:
             top = "".join(f"<th>{escape(head)}</th>" for head in heads)
-            rows = "".join(
-                "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in body
-            )
+            rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in body)
             return f"<table><tr>{top}</tr>{rows}</table>"
 
         hot = [[str(k), f"{k.count:,}", f"{k.lower:,}", f"{k.share:.2%}"] for k in self.hot_keys[:_SHOWN]]
@@ -120,9 +118,7 @@ class SkewReport:
             f"<p><b>Skew of {escape(', '.join(self.keys))}</b>: {self.rows:,} rows, n = {self.partitions}, "
             f"theta = {self.theta:g}</p>"
             + table(["hot key", "rows (at most)", "at least", "share"], hot)
-            + table(
-                ["strategy", "predicted max/mean"], [[s, f"{v:.2f}"] for s, v in self.predicted.items()]
-            )
+            + table(["strategy", "predicted max/mean"], [[s, f"{v:.2f}"] for s, v in self.predicted.items()])
             + f"<p>{escape(self.advice)}</p>"
         )
 

@@ -105,9 +105,7 @@ class Status:
         return "\n".join(f"{f.name:<{width}}  {getattr(self, f.name)}" for f in fields(self))
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th>{f.name}</th><td>{escape(str(getattr(self, f.name)))}</td></tr>" for f in fields(self)
-        )
+        rows = "".join(f"<tr><th>{f.name}</th><td>{escape(str(getattr(self, f.name)))}</td></tr>" for f in fields(self))
         return f"<table>{rows}</table>"
 
 

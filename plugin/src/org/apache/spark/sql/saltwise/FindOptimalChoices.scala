@@ -21,24 +21,33 @@ object FindOptimalChoices {
    */
   def apply(head: Array[Double], workers: Int, epsilon: Double): Int = {
     if (head.isEmpty) return math.min(2, workers)
-    val headShare = head.sum
+    val prefixes = head.scanLeft(0.0)(_ + _)
     var d = math.max(2, math.ceil(head(0) * workers).toInt)
-    while (d < workers && !balanced(head, headShare, workers, epsilon, d)) d += 1
+    // The prefix that refuses d mostly refuses d + 1 too, so it is asked first: one look instead of |H|.
+    var refusing = 1
+    while (d < workers && refusing > 0) {
+      if (!balanced(prefixes, refusing, workers, epsilon, d)) d += 1
+      else {
+        refusing = firstRefusing(prefixes, workers, epsilon, d)
+        if (refusing > 0) d += 1
+      }
+    }
     math.min(d, workers)
   }
 
-  private def balanced(
-      head: Array[Double], headShare: Double, n: Int, epsilon: Double, d: Int): Boolean = {
-    val tailShare = math.max(0.0, 1 - headShare)
-    var prefix = 0.0
+  /** The first prefix whose constraint d breaks; 0 where d keeps all. */
+  private def firstRefusing(prefixes: Array[Double], n: Int, epsilon: Double, d: Int): Int = {
     var h = 1
-    while (h <= head.length) {
-      prefix += head(h - 1)
-      val b = n - n * math.pow((n - 1.0) / n, h.toDouble * d)
-      val load = prefix + math.pow(b / n, d) * (headShare - prefix) + math.pow(b / n, 2) * tailShare
-      if (load > b * (1.0 / n + epsilon)) return false
-      h += 1
-    }
-    true
+    while (h < prefixes.length && balanced(prefixes, h, n, epsilon, d)) h += 1
+    if (h < prefixes.length) h else 0
+  }
+
+  /** The constraint of the prefix h. */
+  private def balanced(prefixes: Array[Double], h: Int, n: Int, epsilon: Double, d: Int): Boolean = {
+    val headShare = prefixes.last
+    val tailShare = math.max(0.0, 1 - headShare)
+    val b = n - n * math.pow((n - 1.0) / n, h.toDouble * d)
+    val load = prefixes(h) + math.pow(b / n, d) * (headShare - prefixes(h)) + math.pow(b / n, 2) * tailShare
+    load <= b * (1.0 / n + epsilon)
   }
 }

@@ -21,7 +21,7 @@ class SaltwiseExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectPlannerStrategy(SkewAggregation(_))
     // Last, when no rule moves projections any more.
     extensions.injectColumnar(_ => new ColumnarRule {
-      override def preColumnarTransitions: Rule[SparkPlan] = FlagSkewWorkers
+      override def preColumnarTransitions: Rule[SparkPlan] = OrderRowsOfSkewWorkers
     })
   }
 }

@@ -21,7 +21,7 @@ import org.apache.spark.sql.types.IntegerType
  *   SELECT k, collect_list(v) FROM t GROUP BY k
  *
  *   before:  Final(k) - Exchange(k) - Partial(k) - t
- *   after:   Final(k) - Exchange(k) - Partial(k) - SkewReceive - Exchange(worker) - SkewRoute(k) - t
+ *   after:   Final(k) - Exchange(k) - Partial(k) - SkewReceive - Exchange(worker) - SkewRoute(k) - RepeatableOrder - t
  * }}}
  *
  * Spark's own strategy plans the aggregate, and SkewRoute goes below what it planned. So every aggregate that
@@ -51,8 +51,12 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
         case Some(reason) => stock.map(SkewLeftAloneExec(reason, _))
         case None =>
           val hot = hotKeys(aggregate, options, ofThisQuery = hint.contains("hot"))
-          val named = if (hot.isEmpty) options.copy(hot = None) else options
-          stock.map(route(aggregate, chosen(named), hot, _))
+          val named = chosen(if (hot.isEmpty) options.copy(hot = None) else options)
+          val reason = if (named.dependsOnOrder) unstableRows(aggregate.child) else None
+          reason match {
+            case Some(reason) => stock.map(SkewLeftAloneExec(reason, _))
+            case None => stock.map(route(aggregate, named, hot, _))
+          }
       }
     } catch {
       case e: SaltwiseException => throw e
@@ -94,6 +98,15 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
     }
   }
 
+  /** Rows that a second run of a task may compute anew cannot be put into the order that they had. */
+  private def unstableRows(rows: LogicalPlan): Option[String] =
+    if (StableColumns.staysInPlace(rows)) None else {
+      val stable = StableColumns(rows)
+      rows.output.find(!stable.contains(_)).map(column =>
+        s"a task that runs again may compute another ${column.name}, and strategies that look at the rows before " +
+          "cannot follow it; strategy hash and hot= can")
+    }
+
   /** The last check before the rewrite: every plan of `stock` must read the child once, through Partial. */
   private def isTwoPhase(stock: SparkPlan, aggregate: Aggregate): Boolean = {
     val modes = stock.collect { case node: BaseAggregateExec => node.aggregateExpressions.map(_.mode).distinct }
@@ -114,7 +127,8 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
       case child @ PlanLater(logical) if logical eq aggregate.child =>
         val keys = aggregate.groupingExpressions.map { case Alias(key, _) => key; case key => key }
         val content = if (hot.isEmpty) Nil else logical.output.filter(StableColumns(logical).contains)
-        val routed = SkewRouteExec(keys, options, hot, content, child)
+        val rows = if (options.dependsOnOrder) RepeatableOrderExec(child) else child
+        val routed = SkewRouteExec(keys, options, hot, content, rows)
         SkewReceiveExec(ShuffleExchanges.byNumber(new WorkerPartitioning(options.workers), routed))
     }
 }

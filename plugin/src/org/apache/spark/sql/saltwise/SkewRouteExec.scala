@@ -12,10 +12,8 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
  * Gives each row the worker that the strategy sends it to, for the exchange right above ([[WorkerPartitioning]]).
  * One router a map task: the papers' source.
  *
- * Where a row's worker depends on the rows before it, the RDD is flagged as order sensitive, always: if a map
- * task over a shuffle runs again it may send rows elsewhere, and the flag makes Spark run all of its stage and
- * what was read from it again, or abort the job with a message of its own, but never mix the two. Over a scan the
- * flag says nothing, because Spark takes the order of a scan for repeatable; so does the router.
+ * Where a row's worker depends on the rows before it, these come in an order that a second run of the task repeats
+ * ([[RepeatableOrderExec]]), so it sends every row where the first run sent it.
  *
  * @param hot     hot keys that are known beforehand
  * @param content columns that may choose the worker of a hot key's row
@@ -49,13 +47,13 @@ final case class SkewRouteExec(
     val frozen = hot.map(HotKeyRouter.plan(_, options))
     val contentColumns = content
 
-    child.execute().mapPartitionsWithIndex({ (source: Int, in: Iterator[InternalRow]) =>
+    child.execute().mapPartitionsWithIndex { (source: Int, in: Iterator[InternalRow]) =>
       val hash = UnsafeProjection.create(Seq(keyHash), input)
       val router = frozen match {
         case Some(plan) if onlyKeys => new HotKeyRouter(plan, source, None)
         case Some(plan) =>
           val project = UnsafeProjection.create(contentColumns, input)
-          new HotKeyRouter(plan, source, Some(row => SkewRouteExec.hashBytes(project(row))))
+          new HotKeyRouter(plan, source, Some(row => RepeatableOrderExec.contentHash(project(row))))
         case None => routing.router(source)
       }
       val current = CurrentWorker.begin()
@@ -71,15 +69,10 @@ final case class SkewRouteExec(
         current.worker = router.route(hash(row).getLong(0), row)
         row
       }
-    }, preservesPartitioning = false, isOrderSensitive = options.dependsOnOrder)
+    }
   }
 
   override def simpleString(maxFields: Int): String = s"SkewRoute ${keys.mkString("[", ", ", "]")}, $options"
 
   override protected def withNewChildInternal(newChild: SparkPlan): SkewRouteExec = copy(child = newChild)
-}
-
-object SkewRouteExec {
-  private def hashBytes(row: UnsafeRow): Long =
-    XXH64.hashUnsafeWords(row.getBaseObject, row.getBaseOffset, row.getSizeInBytes, 42L)
 }
