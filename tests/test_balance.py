@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,9 @@ from pyspark.sql import functions as F
 import saltwise
 from saltwise import skew_groupby
 from saltwise.loads import worker_loads
+
+if TYPE_CHECKING:
+    from tests.conftest import WithConf
 
 ROWS, KEYS, SOURCES, N = 1_000_000, 10_000, 5, 100
 
@@ -80,6 +84,12 @@ def test_given_choices_bound_the_workers_of_a_head_key(spark: SparkSession) -> N
         assert key_and_workers(df, "dchoices", 20)[0] <= 3
     finally:
         spark.conf.unset("spark.saltwise.choices")
+
+
+def test_what_the_session_says_is_fitted_to_the_partitions_of_a_query(spark: SparkSession, with_conf: WithConf) -> None:
+    df = spark.range(0, 4000, 1, 4).selectExpr("if(id % 2 = 0, 0, id % 2000) AS k")
+    with with_conf({"spark.saltwise.choices": 50, "spark.saltwise.sketch.capacity": 8}):
+        assert key_and_workers(df, "dchoices", 6)[0] == 6
 
 
 def test_sources_do_not_all_start_on_the_same_worker(spark: SparkSession) -> None:

@@ -460,6 +460,64 @@ def test_a_sketch_that_contradicts_itself_is_refused(
     assert found.endswith(SKETCH)
 
 
+@pytest.mark.parametrize(
+    ("count", "error", "item"),
+    [
+        (5, 0, None),
+        (-1, 0, None),
+        (2, 3, None),
+        (2, -1, None),
+        (2, 0, b""),
+        (2, 0, bytes(8)),
+        (2, 0, bytes(8) + struct.pack("<ii", 1, 16)),
+        (2, 0, bytes(8) + struct.pack("<ii", 9, 16) + bytes(8)),
+        (2, 0, bytes(8) + struct.pack("<ii", 1, -16) + bytes(8)),
+        (2, 0, bytes(8) + struct.pack("<ii", 2**31 - 1, 2**31 - 1) + bytes(8)),
+        (2, 0, bytes(8) + struct.pack("<ii", 1, 16) + bytes(7)),
+    ],
+)
+def test_an_item_that_cannot_be_is_refused(
+    spark: SparkSession, sketch: bytes, count: int, error: int, item: bytes | None
+) -> None:
+    start = 9 + struct.unpack("<i", sketch[5:9])[0]
+    length = struct.unpack("<i", sketch[start + 40 : start + 44])[0]
+    item = sketch[start + 44 : start + 44 + length] if item is None else item
+    entry = struct.pack("<qqi", count, error, len(item)) + item
+    wrong = with_checksum(sketch[: start + 24] + entry + sketch[start + 44 + length : -4])
+
+    found = refusal(spark, f"SELECT space_saving_top(X'{wrong.hex()}')")
+
+    assert found.startswith("the sketch is damaged: ")
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_bytes_of_items_that_were_changed_by_hand_never_point_outside_of_them(
+    spark: SparkSession, data: st.DataObject
+) -> None:
+    value = data.draw(
+        st.sampled_from(
+            [
+                "array('a', NULL, 'bcd')",
+                "array(array(1, 2), NULL)",
+                "array(named_struct('a', 'x', 'b', 2D))",
+                "named_struct('a', 'text', 'b', array(true, false), 'c', CAST(1 AS DECIMAL(38, 2)))",
+                "CAST(12.5 AS DECIMAL(30, 2))",
+                "X'0102'",
+            ]
+        )
+    )
+    [row] = spark.sql(f"SELECT space_saving_agg({value}) FROM range(3)").collect()
+    changed = bytearray(row[0][:-4])
+    start = 9 + struct.unpack("<i", changed[5:9])[0] + 44
+    for place in data.draw(st.sets(st.integers(8 * start, 8 * len(changed) - 1), min_size=1, max_size=4)):
+        changed[place // 8] ^= 1 << place % 8
+    try:
+        spark.sql(f"SELECT space_saving_top(X'{with_checksum(bytes(changed)).hex()}')").collect()
+    except IllegalArgumentException as refused:  # the change may be harmless too
+        assert str(refused).startswith("the sketch is damaged: ")  # noqa: PT017
+
+
 @pytest.mark.parametrize("type_json", [b"int", b'"int"', b'{"type":"struct","fields":[]}', b"\xff\xfe"])
 def test_a_sketch_with_a_broken_type_is_refused(spark: SparkSession, sketch: bytes, type_json: bytes) -> None:
     start = 9 + struct.unpack("<i", sketch[5:9])[0]

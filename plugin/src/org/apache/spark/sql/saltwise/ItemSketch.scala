@@ -131,6 +131,12 @@ object ItemSketch {
       }
       val entries = Array.fill(size) {
         val (count, error, item) = (in.getLong(), in.getLong(), next(in))
+        if (error < 0 || error > count || count > total) {
+          refuse(s"the sketch is damaged: it counts an item $count times, with an error of $error, in $total rows")
+        }
+        if (!UnsafeLayout.isRow(item, Seq(itemType))) {
+          refuse(s"the sketch is damaged: ${item.length} bytes are no item of type ${itemType.sql}")
+        }
         val row = new UnsafeRow(1)
         row.pointTo(item, item.length)
         Entry(count, error, row)

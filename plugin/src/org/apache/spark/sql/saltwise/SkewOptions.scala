@@ -100,17 +100,20 @@ object SkewOptions {
     val epsilon = settings.get("epsilon").map(number("epsilon", _))
       .getOrElse(BigDecimal(SaltwiseConf.Epsilon.defaultValue.get))
     require("epsilon", epsilon, epsilon > 0 && epsilon < 1, "a share between 0 and 1")
+    // What the session says of all aggregates is fitted to the partitions and to theta of this one.
+    val mostChoices = if (hint.contains("choices")) s"to the $n partitions" else "on"
     val choices = settings.get("choices").map(number("choices", _))
-    choices.foreach(d => require("choices", d, d.isWhole && d >= 2 && d <= n,
-      s"a whole number from 2 to the $n partitions"))
+    choices.foreach(d => require("choices", d, d.isWhole && d >= 2 && (d <= n || !hint.contains("choices")),
+      s"a whole number from 2 $mostChoices"))
     val needed = math.ceil(1 / theta.toDouble)
+    val least = if (hint.contains("sketch.capacity")) needed else 1.0
     val capacity = settings.get("sketch.capacity").map(number("sketch.capacity", _))
-    capacity.foreach(c => require("sketch.capacity", c, c.isWhole && c >= needed && c <= MaxCapacity,
-      s"a whole number from 1/theta = ${needed.toLong} to $MaxCapacity"))
+    capacity.foreach(c => require("sketch.capacity", c, c.isWhole && c >= least && c <= MaxCapacity,
+      s"a whole number from ${if (least > 1) "1/theta = " else ""}${least.toLong} to $MaxCapacity"))
     SkewOptions(
       SkewStrategy.named(settings.getOrElse("strategy", SkewStrategy.Auto), SkewStrategy.names),
-      n, theta.toDouble, epsilon.toDouble, choices.map(_.toInt),
-      capacity.map(_.toInt).getOrElse(defaultCapacity(theta.toDouble)),
+      n, theta.toDouble, epsilon.toDouble, choices.map(_.min(n).toInt),
+      capacity.map(_.max(needed).toInt).getOrElse(defaultCapacity(theta.toDouble)),
       settings.get("hot"))
   }
 
