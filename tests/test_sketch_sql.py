@@ -341,6 +341,19 @@ def test_sketches_of_two_capacities_merge_alike_in_any_order(spark: SparkSession
     assert spark.sql(merge.format(small, large)).collect() == spark.sql(merge.format(large, small)).collect()
 
 
+def test_sketches_that_alternate_answer_for_their_own_items(spark: SparkSession) -> None:
+    found = spark.sql("""
+        WITH rows AS (SELECT id, id % 3 AS n, IF(id < 20, 'a', 'b') AS s FROM range(30)),
+          numbers AS (SELECT space_saving_agg(n) AS sketch FROM rows WHERE id < 12),
+          more AS (SELECT space_saving_agg(n) AS sketch FROM rows)
+        SELECT n, space_saving_estimate(sketch, n).estimate AS times
+        FROM (SELECT /*+ REPARTITION(1) */ * FROM numbers UNION ALL SELECT * FROM more), (SELECT DISTINCT n FROM rows)
+        ORDER BY n, times
+    """).collect()
+
+    assert [tuple(row) for row in found] == [(n, times) for n in range(3) for times in (4, 10)]
+
+
 # What is refused
 
 SKETCH = "give the binary result of space_saving_agg or space_saving_merge."

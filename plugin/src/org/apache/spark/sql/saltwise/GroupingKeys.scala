@@ -13,9 +13,6 @@ object GroupingKeys {
   /** An expression whose binary form is equal where Spark takes the values of `key` for equal. */
   def comparable(key: Expression): Expression = NormalizeFloatingNumbers.normalize(collationKey(key))
 
-  /** Whether `comparable` changes what a value of this type shows. */
-  def showsOther(dataType: DataType): Boolean = isCollated(dataType)
-
   private def collationKey(key: Expression): Expression = key.dataType match {
     case dataType if !isCollated(dataType) => key
     case fields: StructType =>
@@ -30,8 +27,11 @@ object GroupingKeys {
     case _ => newCollationKey(key)
   }
 
-  /** Only 4.0 and later have collations, so their classes are reached by name. */
-  private def isCollated(dataType: DataType): Boolean = dataType match {
+  /**
+   * Whether `comparable` changes what a value of this type shows. Only 4.0 and later have collations, so their
+   * classes are reached by name.
+   */
+  def isCollated(dataType: DataType): Boolean = dataType match {
     case string: StringType => supportsBinaryEquality.exists(!_.invoke(string).asInstanceOf[Boolean])
     case fields: StructType => fields.exists(field => isCollated(field.dataType))
     case ArrayType(elementType, _) => isCollated(elementType)

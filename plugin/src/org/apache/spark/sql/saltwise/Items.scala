@@ -26,7 +26,7 @@ object Items {
     val normal = GroupingKeys.comparable(BoundReference(0, itemType, nullable = true))
     val isPlain = normal.isInstanceOf[BoundReference]
     if (isPlain && UnsafeRow.isMutable(itemType) && itemType.defaultSize <= 8) new Words
-    else new Rows(if (isPlain) None else Some(UnsafeProjection.create(Seq(normal))), GroupingKeys.showsOther(itemType))
+    else new Rows(if (isPlain) None else Some(UnsafeProjection.create(Seq(normal))), GroupingKeys.isCollated(itemType))
   }
 }
 

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.saltwise
 
+import java.util.Arrays
+
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.TypeCheckResult
 import org.apache.spark.sql.catalyst.analysis.TypeCheckResult.{TypeCheckFailure, TypeCheckSuccess}
@@ -56,6 +58,11 @@ final case class SpaceSavingTop(sketch: Expression, k: Expression, itemType: Exp
 final case class SpaceSavingEstimate(sketch: Expression, item: Expression)
     extends BinaryExpression with CodegenFallback {
 
+  @transient private var lastBytes: Array[Byte] = _
+  @transient private var read: ItemSketch = _
+  @transient private var toItem: UnsafeProjection = _
+
+  override def stateful: Boolean = true
   override def left: Expression = sketch
   override def right: Expression = item
   override def prettyName: String = "space_saving_estimate"
@@ -71,8 +78,13 @@ final case class SpaceSavingEstimate(sketch: Expression, item: Expression)
   override def eval(row: InternalRow): Any = {
     val bytes = sketch.eval(row).asInstanceOf[Array[Byte]]
     if (bytes == null) null else {
-      val read = ItemSketch.deserialize(bytes)
-      val counter = read.counterOf(asItem(read)(InternalRow(item.eval(row))))
+      // Mostly one sketch is asked for many items, so the last one is kept as it was read.
+      if (!Arrays.equals(bytes, lastBytes)) {
+        read = ItemSketch.deserialize(bytes)
+        toItem = asItem(read)
+        lastBytes = bytes
+      }
+      val counter = read.counterOf(toItem(InternalRow(item.eval(row))))
       if (counter < 0) InternalRow(0L, 0L, read.absent)
       else InternalRow(read.count(counter), read.count(counter) - read.error(counter), read.count(counter))
     }
