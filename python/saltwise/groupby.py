@@ -39,7 +39,7 @@ def skew_groupby(
         sketch_capacity: counters of a sketch, at least 1/theta.
         hot: hot keys that are known beforehand: a list of keys (tuples for several columns), a dict from key
             to its share of rows, or a report of :func:`saltwise.skew_report`. Routing then depends on the
-            content of rows only, and is exact under every retry.
+            content of rows only.
 
     Returns:
         Spark's own GroupedData: agg, count, sum, pivot and all the others.

@@ -13,7 +13,7 @@ final case class HotKeyPlan(candidates: Map[Long, Array[Int]], choices: Int, wor
  * Routing with state that was frozen on the driver: the hot keys are given, so nothing depends on the order of
  * rows. A hot key's row goes to one of the key's d candidates, chosen by row content ([[StableColumns]]) and map
  * partition; any other row goes to F_1 of its key. A map task that runs again sends the same rows to the same workers in
- * whatever order it reads them, so the plan is exact under every retry and never makes Spark abort.
+ * whatever order it reads them, and needs no [[RepeatableOrderExec]] for that.
  *
  * Rows of equal bytes are interchangeable, so where a row is nothing but its key, equal rows take their candidates
  * in turn, and the balance is perfect.

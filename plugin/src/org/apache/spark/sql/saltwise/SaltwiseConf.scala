@@ -55,7 +55,7 @@ object SaltwiseConf {
 
   val Hot: OptionalConfigEntry[String] = buildConf(Prefix + "hot")
     .doc("Hot keys that are known beforehand, as JSON: [{\"key\": [\"UA\"], \"share\": 0.17}, ...]; share " +
-      "may be left out. Routing is then exact under every retry.")
+      "may be left out. Routing then looks at nothing but row content.")
     .version("0.1.0")
     .stringConf
     .createOptional
