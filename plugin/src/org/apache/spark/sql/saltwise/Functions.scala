@@ -12,35 +12,36 @@ import org.apache.spark.sql.types.StringType
 /** The SQL functions. What DESCRIBE FUNCTION says of them stands in the manifest, sql/functions.json. */
 object Functions {
   private type Builder = Seq[Expression] => Expression
+  private final case class Function(expression: Class[_], arity: Range, build: Builder)
 
   private val DefaultK = Literal(10)
   private def defaultCapacity = Literal(SkewOptions.resolve(Map.empty, SQLConf.get).capacity)
 
-  private val builders: Map[String, (Class[_], Range, Builder)] = Map(
-    "heavy_hitters" -> ((classOf[HeavyHitters], 1 to 3, arguments => HeavyHitters(arguments.head,
-      arguments.lift(1).getOrElse(DefaultK), arguments.lift(2).getOrElse(defaultCapacity)))),
-    "space_saving_agg" -> ((classOf[SpaceSavingAgg], 1 to 2, arguments =>
-      SpaceSavingAgg(arguments.head, arguments.lift(1).getOrElse(defaultCapacity)))),
-    "space_saving_merge" -> ((classOf[SpaceSavingMerge], 1 to 1, arguments => SpaceSavingMerge(arguments.head))),
-    "space_saving_top" -> ((classOf[SpaceSavingTop], 1 to 3, arguments => SpaceSavingTop(arguments.head,
-      arguments.lift(1).getOrElse(DefaultK), arguments.lift(2).getOrElse(Literal(null, StringType))))),
-    "space_saving_estimate" -> ((classOf[SpaceSavingEstimate], 2 to 2, arguments =>
-      SpaceSavingEstimate(arguments(0), arguments(1)))),
-    "skew_worker" -> ((classOf[SkewWorker], 3 to Int.MaxValue - 1, skewWorker)),
-    "saltwise_version" -> ((classOf[Literal], 0 to 0, _ => Literal(version))))
+  private val functions: Map[String, Function] = Map(
+    "heavy_hitters" -> Function(classOf[HeavyHitters], 1 to 3, arguments => HeavyHitters(arguments.head,
+      arguments.lift(1).getOrElse(DefaultK), arguments.lift(2).getOrElse(defaultCapacity))),
+    "space_saving_agg" -> Function(classOf[SpaceSavingAgg], 1 to 2, arguments =>
+      SpaceSavingAgg(arguments.head, arguments.lift(1).getOrElse(defaultCapacity))),
+    "space_saving_merge" -> Function(classOf[SpaceSavingMerge], 1 to 1, arguments => SpaceSavingMerge(arguments.head)),
+    "space_saving_top" -> Function(classOf[SpaceSavingTop], 1 to 3, arguments => SpaceSavingTop(arguments.head,
+      arguments.lift(1).getOrElse(DefaultK), arguments.lift(2).getOrElse(Literal(null, StringType)))),
+    "space_saving_estimate" -> Function(classOf[SpaceSavingEstimate], 2 to 2, arguments =>
+      SpaceSavingEstimate(arguments(0), arguments(1))),
+    "skew_worker" -> Function(classOf[SkewWorker], 3 to Int.MaxValue - 1, skewWorker),
+    "saltwise_version" -> Function(classOf[Literal], 0 to 0, _ => Literal(version)))
 
   /** What the extension injects. */
   def all: Seq[(FunctionIdentifier, ExpressionInfo, Builder)] = manifest.map { entry =>
     val name = entry.get("name").asText
-    val (expression, arity, build) = builders(name)
+    val function = functions(name)
     val checked: Builder = arguments => {
-      if (!arity.contains(arguments.length)) {
+      if (!function.arity.contains(arguments.length)) {
         throw new SaltwiseException(s"$name got ${arguments.length} arguments; call it as " +
           s"${entry.get("signature").asText}.")
       }
-      build(arguments)
+      function.build(arguments)
     }
-    (FunctionIdentifier(name), info(entry, expression), checked)
+    (FunctionIdentifier(name), info(entry, function.expression), checked)
   }
 
   private def info(entry: JsonNode, expression: Class[_]): ExpressionInfo = {
