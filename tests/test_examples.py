@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 from pathlib import Path
 
@@ -16,9 +17,13 @@ PROMISED = {
     "existing_job.py": "The answers are the same.",
 }
 
+PROMISED_WITHOUT_SPARK = {
+    "reproduce_balance.py": "of 100 workers",
+}
+
 
 def test_all_are_tested() -> None:
-    assert {path.name for path in EXAMPLES.glob("*.py")} == set(PROMISED)
+    assert {path.name for path in EXAMPLES.glob("*.py")} == set(PROMISED | PROMISED_WITHOUT_SPARK)
 
 
 @pytest.mark.slow
@@ -26,3 +31,29 @@ def test_all_are_tested() -> None:
 def test_runs(name: str, spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(EXAMPLES / name))["main"](spark.newSession())
     assert PROMISED[name] in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROMISED_WITHOUT_SPARK)
+def test_runs_without_spark(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLES / name))["main"]()
+    assert PROMISED_WITHOUT_SPARK[name] in capsys.readouterr().out
+
+
+def test_notebooks_hold_what_they_printed_and_no_error() -> None:
+    for path in EXAMPLES.glob("*.ipynb"):
+        notebook = json.loads(path.read_text())
+        cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+        assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+        assert "error" not in {output["output_type"] for cell in cells for output in cell["outputs"]}
+        assert path.stat().st_size < 200_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", EXAMPLES.glob("*.ipynb"), ids=lambda path: path.name)
+def test_the_code_of_a_notebook_runs(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for cell in json.loads(path.read_text())["cells"]:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)

@@ -1,21 +1,22 @@
-"""FINDOPTIMALCHOICES: how many workers a hot key needs.
-
-Nasir et al., "When Two Choices Are not Enough: Balancing at Scale in Distributed Stream Processing", ICDE 2016,
-section IV-A, Proposition 4.1.
-"""
+"""FINDOPTIMALCHOICES: how many workers d a hot key needs (Nasir et al., "When Two Choices Are not Enough", IV-A)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
-def find_optimal_choices(head: Sequence[float], workers: int, epsilon: float = 1e-4) -> int:
-    """Return the smallest d that satisfies Proposition 4.1 for every prefix of the head.
+def find_optimal_choices(head: Sequence[float] | npt.NDArray[np.float64], workers: int, epsilon: float = 1e-4) -> int:
+    """Return the smallest d that may keep the imbalance below `epsilon` (Proposition 4.1).
 
-    With b_h = n - n ((n - 1) / n)^(h d), the workers that the first h keys can expect to use::
+    For every prefix h of the head, with b_h = n - n ((n - 1) / n)^(h d) the workers it can expect to use::
 
-        sum_{i <= h} p_i + (b_h / n)^d sum_{h < i <= |H|} p_i + (b_h / n)^2 sum_{i > |H|} p_i <= b_h (1/n + eps)
+        sum_{i<=h} p_i + (b_h/n)^d sum_{h<i<=|H|} p_i + (b_h/n)^2 sum_{i>|H|} p_i <= b_h (1/n + epsilon)
 
     Args:
         head: shares of the head keys among all rows, in descending order.
@@ -28,22 +29,25 @@ def find_optimal_choices(head: Sequence[float], workers: int, epsilon: float = 1
     >>> find_optimal_choices([0.3, 0.1], workers=100)
     51
     """
-    if not head:
+    # Plain loops, because the simulator compiles this very function.
+    if len(head) == 0:
         return min(2, workers)
+    head_share = 0.0
+    for share in head:
+        head_share += share
+    tail_share = max(0.0, 1 - head_share)
     d = max(2, math.ceil(head[0] * workers))
-    while d < workers and not _balanced(head, workers, epsilon, d):
+    while d < workers:
+        balanced = True
+        prefix = 0.0
+        for i in range(len(head)):
+            prefix += head[i]
+            b = workers - workers * ((workers - 1) / workers) ** float((i + 1) * d)
+            load = prefix + (b / workers) ** float(d) * (head_share - prefix) + (b / workers) ** 2.0 * tail_share
+            if load > b * (1 / workers + epsilon):
+                balanced = False
+                break
+        if balanced:
+            return d
         d += 1
     return min(d, workers)
-
-
-def _balanced(head: Sequence[float], n: int, epsilon: float, d: int) -> bool:
-    head_share = sum(head)
-    tail_share = max(0.0, 1 - head_share)
-    prefix = 0.0
-    for h, share in enumerate(head, start=1):
-        prefix += share
-        b = n - n * ((n - 1) / n) ** (h * d)
-        load = prefix + (b / n) ** d * (head_share - prefix) + (b / n) ** 2 * tail_share
-        if load > b * (1 / n + epsilon):
-            return False
-    return True

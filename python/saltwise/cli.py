@@ -229,6 +229,62 @@ def explain(
 
 
 @app.command()
+def reproduce(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Experiments, such as dchoices-fig10; all if not given."),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer messages and settings: about a minute.")] = False,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder to write to.")] = Path("reproduction"),
+) -> None:
+    """Run the papers' experiments that need no cluster, and check their claims.
+
+    Each writes a CSV and a figure, and claims.md says what holds. No Spark
+    runs. In full size, all of them take an hour or two.
+
+    \b
+    Examples:
+      saltwise reproduce --quick
+      saltwise reproduce pkg-table2 dchoices-fig10 --out figures
+    """
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    try:
+        from . import reproduce as papers
+    except ImportError as error:
+        raise SaltwiseError(f"reproduce needs {error.name}: run pip install 'saltwise[simulate]'.") from error
+
+    chosen = papers.experiments(names or [])
+    screen = console()
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=screen,
+        transient=True,
+        disable=not screen.is_terminal,
+    ) as progress:
+        tasks = {experiment: progress.add_task(experiment.name, start=False, total=None) for experiment in chosen}
+
+        def report(experiment: papers.Experiment, done: int, steps: int) -> None:
+            progress.start_task(tasks[experiment])
+            progress.update(tasks[experiment], completed=done, total=steps)
+
+        found = papers.reproduce(names or [], out, papers.QUICK if quick else papers.FULL, report)
+    shown = Table("Experiment", "What", "Claims that hold", box=None)
+    for experiment, outcome in found.outcomes.items():
+        held = sum(claim.holds is True for claim in outcome.claims)
+        shown.add_row(experiment.name, experiment.title, f"{held} of {len(outcome.claims)}")
+    screen.print(shown)
+    screen.print(f"Page: {out / papers.PAGE}", highlight=False, soft_wrap=True)
+    for experiment, sentence in found.missing.items():
+        typer.echo(f"{experiment.name} did not run: {sentence}", err=True)
+    if found.missing:
+        raise typer.Exit(WRONG_INPUT)
+
+
+@app.command()
 def status() -> None:
     """Start Spark, and say whether it has the plugin, which version, and what is on.
 

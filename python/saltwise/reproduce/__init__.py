@@ -1,0 +1,111 @@
+"""Runs the experiments of both key-splitting papers, as far as they need no cluster, and checks the papers' claims.
+
+Nasir et al., "Partial Key Grouping: Load-Balanced Partitioning of Distributed Streams", section 6; Nasir et al., "When
+Two Choices Are not Enough: Balancing at Scale in Distributed Stream Processing", sections IV-B and V.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from ..errors import SaltwiseError, SaltwiseValueError
+from . import dchoices, pkg
+from .experiment import Claim, Experiment, Outcome
+from .lab import FULL, QUICK, STAND_INS, Grid, Lab
+from .page import page
+
+__all__ = [
+    "EXPERIMENTS",
+    "FULL",
+    "PAGE",
+    "QUICK",
+    "Claim",
+    "Experiment",
+    "Grid",
+    "Outcome",
+    "Reproduction",
+    "experiments",
+    "reproduce",
+]
+
+EXPERIMENTS = {experiment.name: experiment for experiment in [*pkg.EXPERIMENTS, *dchoices.EXPERIMENTS]}
+"""Every experiment by its name."""
+
+PAGE = "claims.md"
+"""The file of the page."""
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What came out of a number of experiments."""
+
+    outcomes: dict[Experiment, Outcome]
+    missing: dict[Experiment, str]
+    """The experiments whose data this machine does not have, and the sentence that says so."""
+
+
+def experiments(names: Sequence[str]) -> list[Experiment]:
+    """Return the experiments of these names, all of them where there is none, in the papers' order.
+
+    Raises:
+        SaltwiseValueError: there is no experiment of such a name.
+
+    >>> [experiment.title for experiment in experiments(["pkg-fig9"])]
+    ['Number of choices']
+    """
+    for name in names:
+        if name not in EXPERIMENTS:
+            raise SaltwiseValueError.unknown("experiment", name, EXPERIMENTS)
+    return [experiment for name, experiment in EXPERIMENTS.items() if not names or name in names]
+
+
+def reproduce(
+    names: Sequence[str],
+    out: Path,
+    grid: Grid = FULL,
+    report: Callable[[Experiment, int, int], None] = lambda experiment, done, steps: None,
+) -> Reproduction:
+    """Run experiments; write a CSV and a figure of each, and a page of all claims.
+
+    Args:
+        names: of the experiments; none means all.
+        out: the folder; it is made where there is none.
+        grid: over what to vary.
+        report: is told which experiment runs, and how many of how many of its steps are done.
+
+    Raises:
+        SaltwiseValueError: there is no such experiment, or `out` cannot be a folder.
+
+    >>> reproduce(["pkg-fig9"], Path("reproduction"), QUICK)  # doctest: +SKIP
+    """
+    chosen = experiments(names)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SaltwiseValueError(f"out is {str(out)!r}; it must be a folder that can be written ({error}).") from error
+    found = Reproduction({}, {})
+    lab = Lab(grid)
+    for experiment in chosen:
+        lab.report = partial(report, experiment)
+        try:
+            outcome = experiment.run(lab)
+        except SaltwiseError as error:
+            found.missing[experiment] = str(error)
+            continue
+        found.outcomes[experiment] = outcome
+        _write_csv(outcome, out / f"{experiment.name}.csv")
+        outcome.figure.savefig(out / f"{experiment.name}.png", dpi=100)
+    on_a_cluster = {"pkg": pkg.NEEDS_A_CLUSTER, "dchoices": dchoices.NEEDS_A_CLUSTER}
+    (out / PAGE).write_text(page(found.outcomes, found.missing, on_a_cluster, STAND_INS, grid.messages), "utf-8")
+    return found
+
+
+def _write_csv(outcome: Outcome, path: Path) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(outcome.rows[0]))
+        writer.writeheader()
+        writer.writerows(outcome.rows)

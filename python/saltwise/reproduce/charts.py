@@ -1,0 +1,91 @@
+"""Figures with the axes of the papers: a panel for each setting, a line for each scheme."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import product
+from typing import TypeVar
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from .experiment import Row, pick
+
+T = TypeVar("T")
+
+MARKERS = "osv^D<>pP*X"
+
+
+def lines(
+    rows: Sequence[Row],
+    x: str,
+    y: str,
+    line: str,
+    panel: Sequence[str] = (),
+    *,
+    x_label: str,
+    y_label: str,
+    log: bool = True,
+    level: float | None = None,
+    floor: float = 1e-8,
+) -> Figure:
+    """Draw one column over another.
+
+    Args:
+        rows: what to draw.
+        x: column of the horizontal axis.
+        y: column of the vertical axis.
+        line: column that tells the lines of one panel apart.
+        panel: columns that tell the panels apart.
+        x_label: title of the horizontal axis.
+        y_label: title of the vertical axis.
+        log: whether the vertical axis is logarithmic.
+        level: where to draw a dotted line.
+        floor: lowest value that a logarithmic axis shows; 0 is drawn there.
+    """
+    columns = [_different(row[name] for row in rows) for name in panel]
+    settings = list(product(*columns))
+    figure, grid = panels(len(settings), across=len(columns[-1]) if len(columns) > 1 else None)
+    for axes, setting in zip(grid, settings, strict=True):
+        there = pick(rows, **dict(zip(panel, setting, strict=True)))
+        for i, kind in enumerate(_different(row[line] for row in there)):
+            points = pick(there, **{line: kind})
+            heights = [max(float(row[y]), floor) if log else float(row[y]) for row in points]
+            axes.plot([row[x] for row in points], heights, marker=MARKERS[i % len(MARKERS)], ms=4, label=str(kind))
+        if log:
+            axes.set_yscale("log")
+        if level is not None:
+            axes.axhline(level, color="#333333", linewidth=1, linestyle=":")
+        axes.set_title(", ".join(f"{_named(name, value)}" for name, value in zip(panel, setting, strict=True)))
+        axes.set_xlabel(x_label)
+        axes.grid(alpha=0.3)
+    figure.supylabel(y_label, fontsize=10)
+    grid[0].legend(fontsize=7)
+    return figure
+
+
+def panels(count: int, across: int | None = None) -> tuple[Figure, list[Axes]]:
+    """Return a figure of so many axes, which share the vertical axis.
+
+    Args:
+        count: of axes.
+        across: how many stand in a row; as many as fit if not given.
+    """
+    across = across or min(count, 5)
+    down = math.ceil(count / across)
+    figure = Figure(figsize=(1 + 2.7 * across + (2 if count == 1 else 0), 0.6 + 2.6 * down), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = list(figure.subplots(down, across, sharey=True, squeeze=False).flat)
+    for unused in axes[count:]:
+        unused.remove()
+    return figure, axes[:count]
+
+
+def _different(values: Iterable[T]) -> list[T]:  # in the order of their first appearance
+    return list(dict.fromkeys(values))
+
+
+def _named(name: str, value: object) -> str:
+    return str(value) if isinstance(value, str) else f"{name} = {value:,}"

@@ -1,0 +1,187 @@
+"""What the experiments share: their size, their streams, and simulations that are run once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..simulate import route, simulate
+from ..streams import Stream, debian, drifting, lognormal, words, zipf, zipf_shares
+
+T = TypeVar("T")
+
+BALANCED = 1e-3
+"""Imbalance up to which we call workers balanced: the 0.1 % of "When Two Choices Are not Enough", section I."""
+
+SCHEMES = {
+    "hash": "H",
+    "shuffle": "SG",
+    "pkg": "PKG",
+    "potc": "PoTC",
+    "on-greedy": "On-Greedy",
+    "off-greedy": "Off-Greedy",
+    "greedy-d": "Greedy-d",
+    "dchoices": "D-C",
+    "wchoices": "W-C",
+    "roundrobin": "RR",
+}
+"""The papers' symbols of the schemes."""
+
+STAND_INS = {
+    "WP*": "Zipf with |K| = 2.9 million and p1 = 9.32 % as WP has, for the log of Wikipedia, which is not public",
+    "TW*": "Zipf with p1 = 2.67 % as TW has, |K| = 1 million, for the tweets, which are not public",
+    "CT*": "Zipf with |K| = 2,900, whose head changes three times, so that p1 = 3.29 % as CT has, for the cashtags",
+    "LN1": "the paper's first log-normal distribution itself",
+    "LN2": "the paper's second log-normal distribution itself",
+    "EN": "words as frequent as in English, from the package wordfreq, beside the tweets' words",
+    "DEB in": "Debian's dependency graph, workers get in-degrees, for LiveJournal and Slashdot",
+    "DEB out": "the same graph with its edges turned round",
+}
+"""What stands for the papers' data sets."""
+
+
+class Run(NamedTuple):
+    """What an experiment needs to know of one simulation."""
+
+    imbalance: float
+    """Mean over samples in time, as a share of the messages."""
+    series: NDArray[np.float64]
+    """Imbalance at each sample."""
+    times: NDArray[np.int64]
+    """Messages at each sample."""
+    load: NDArray[np.int64]
+    """Messages of each worker."""
+    states: int
+    """Pairs of a key and a worker that holds a state of it."""
+    choices: int
+    """The highest d that a source chose."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Over what the experiments vary."""
+
+    messages: int
+    workers: tuple[int, ...]
+    exponents: tuple[float, ...]
+    keys: tuple[int, ...]
+    sources: tuple[int, ...]
+    data: tuple[str, ...]
+
+
+FULL = Grid(
+    messages=10_000_000,
+    workers=(5, 10, 20, 50, 100),
+    exponents=tuple(round(0.2 * i, 1) for i in range(1, 11)),
+    keys=(10_000, 100_000, 1_000_000),
+    sources=(5, 10, 15, 20),
+    data=("WP*", "TW*", "CT*", "LN1", "LN2", "EN"),
+)
+"""The papers' sizes; z in steps of 0.2."""
+
+QUICK = Grid(
+    messages=100_000,
+    workers=(5, 10, 20, 50, 100),
+    exponents=(0.4, 0.8, 1.2, 2.0),
+    keys=(10_000, 100_000),
+    sources=(5, 20),
+    data=("WP*", "TW*", "CT*", "LN1"),
+)
+"""What takes about a minute."""
+
+
+class Lab:
+    """Runs simulations of one size, each only once.
+
+    Args:
+        grid: over what to vary.
+    """
+
+    def __init__(self, grid: Grid) -> None:
+        self.grid = grid
+        self.report: Callable[[int, int], None] = lambda done, steps: None
+        """Is told how many of how many steps of an experiment are done."""
+        self._zipf = Stream("", np.zeros(0, dtype=np.int64))
+        self._data: dict[str, Stream] = {}
+        self._runs: dict[tuple[object, ...], Run] = {}
+
+    @property
+    def short(self) -> str:
+        """What to say of a claim that may fail only because the streams are shorter than the papers'."""
+        if self.grid.messages >= FULL.messages:
+            return ""
+        return f"With m = {self.grid.messages:,} the first messages weigh more than in the papers' ten million."
+
+    def each(self, cases: Sequence[T]) -> Iterator[T]:
+        """Yield the cases, and report after each."""
+        for done, case in enumerate(cases):
+            self.report(done, len(cases))
+            yield case
+        self.report(len(cases), len(cases))
+
+    def zipf(self, keys: int, exponent: float) -> Stream:
+        """Return a Zipf stream; the latest is kept."""
+        name = f"z = {exponent:g}, |K| = {keys}"
+        if self._zipf.name != name:
+            self._zipf = Stream(name, zipf(self.grid.messages, keys, exponent).keys)
+        return self._zipf
+
+    def data(self, name: str) -> Stream:
+        """Return one of the data sets of STAND_INS; all are kept."""
+        m = self.grid.messages
+        make: dict[str, Callable[[], Stream]] = {
+            "WP*": lambda: zipf(m, 2_900_000, 1.0552),
+            "TW*": lambda: zipf(m, 1_000_000, 0.8753),
+            "CT*": lambda: drifting(min(m, 690_000), 2_900, 1.0098, periods=4, shift=20),
+            "LN1": lambda: lognormal(m, "LN1"),
+            "LN2": lambda: lognormal(m, "LN2"),
+            "EN": lambda: words(min(m, 1_000_000), 100_000),
+            "DEB in": lambda: debian("in"),
+            "DEB out": lambda: debian("out"),
+        }
+        if name not in self._data:
+            made = make[name]()
+            self._data[name] = Stream(name, _numbered(made.keys), _numbered(made.source_keys))
+        return self._data[name]
+
+    def run(self, stream: Stream, scheme: str, workers: int, **options: Any) -> Run:
+        """Simulate, or return what came out the last time; the options are those of :func:`simulate`."""
+        key = (stream.name, scheme, workers, *sorted(options.items()))
+        if key not in self._runs:
+            source_keys = stream.source_keys if options.get("feed") == "keyed" else None
+            found = simulate(stream.keys, scheme, workers, source_keys=source_keys, **options)
+            self._runs[key] = Run(
+                found.average_imbalance,
+                found.imbalance,
+                found.times,
+                found.load,
+                found.states,
+                max(found.choices, default=2),
+            )
+        return self._runs[key]
+
+    def route(self, stream: Stream, scheme: str, workers: int, **options: Any) -> NDArray[np.int64]:
+        """Return the worker of each message."""
+        return np.asarray(route(stream.keys, scheme, workers, **options))
+
+
+def head_of(shares: NDArray[np.float64], theta: float) -> NDArray[np.float64]:
+    """Return the shares of the keys in the head: those of at least theta."""
+    return shares[shares >= theta]
+
+
+def top_share(keys: int, exponent: float) -> float:
+    """Return p1 of a Zipf distribution."""
+    return float(zipf_shares(keys, exponent)[0])
+
+
+def _numbered(keys: Any) -> Any:
+    """Return texts as numbers, one for each; they are hashed faster."""
+    if keys is None or np.issubdtype(keys.dtype, np.integer):
+        return keys
+    return pa.array(keys).dictionary_encode().indices.to_numpy().astype(np.int64)

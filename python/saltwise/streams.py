@@ -1,0 +1,262 @@
+"""Streams of keys to simulate with: the papers' synthetic ones, and real data that a machine has.
+
+Nasir et al., "Partial Key Grouping: Load-Balanced Partitioning of Distributed Streams", section 6.1; Nasir et al.,
+"When Two Choices Are not Enough", section V-A. Every stream is the same at each call.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import datasets
+from .errors import SaltwiseError, SaltwiseValueError
+
+Keys = NDArray[np.int64] | NDArray[np.str_]
+
+LOGNORMALS = {"LN1": (1.789, 2.366), "LN2": (2.245, 1.133)}
+"""mu and sigma of the PKG paper's two log-normal data sets, from an analysis of Orkut."""
+
+DPKG_STATUS = Path("/var/lib/dpkg/status")
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """The keys of a stream's messages, in their order.
+
+    >>> Stream("three", np.array([7, 7, 9])).top_share
+    0.6666666666666666
+    """
+
+    name: str
+    keys: Keys
+    """One key a message, shape (m,)."""
+    source_keys: Keys | None = None
+    """By which key each message reaches its source, shape (m,); None where the stream has only one key."""
+
+    @property
+    def messages(self) -> int:
+        """m."""
+        return len(self.keys)
+
+    @property
+    def distinct(self) -> int:
+        """|K|, the keys that occur."""
+        return len(np.unique(self.keys))
+
+    @property
+    def top_share(self) -> float:
+        """p_1, the share of the most frequent key."""
+        return float(np.unique(self.keys, return_counts=True)[1].max() / self.messages)
+
+
+def zipf_shares(keys: int, exponent: float) -> NDArray[np.float64]:
+    """Return p_1 ... p_|K| of a Zipf distribution with finite support, p_r = r^-z / sum of x^-z.
+
+    Args:
+        keys: |K|.
+        exponent: z, from 0 (uniform) on.
+
+    Returns:
+        Shares in descending order, shape (|K|,); their sum is 1.
+
+    Raises:
+        SaltwiseValueError: an argument is out of range.
+
+    >>> zipf_shares(2, 1.0).round(3).tolist()
+    [0.667, 0.333]
+    """
+    _check_whole("keys", keys)
+    if not 0 <= exponent < float("inf"):
+        raise SaltwiseValueError(f"exponent is {exponent!r}; it must be a number from 0 on.")
+    weights = np.arange(1, keys + 1, dtype=float) ** -exponent
+    return np.asarray(weights / weights.sum())
+
+
+def zipf(messages: int, keys: int, exponent: float, seed: int = 1) -> Stream:
+    """Return independent draws from a Zipf distribution; key r is the one of rank r.
+
+    Raises:
+        SaltwiseValueError: an argument is out of range.
+
+    >>> zipf(5, keys=3, exponent=2.0).keys.tolist()
+    [1, 1, 1, 3, 1]
+    """
+    _check_whole("messages", messages)
+    shares = zipf_shares(keys, exponent)
+    return Stream(f"Zipf z = {exponent:g}, |K| = {keys:,}", _draw(messages, shares, np.random.default_rng(seed)) + 1)
+
+
+def lognormal(messages: int, which: str = "LN1", seed: int = 1) -> Stream:
+    """Return the PKG paper's log-normal data set LN1 or LN2: draws rounded to whole numbers are the keys.
+
+    Ten million draws have the number of keys and the p_1 of the paper's Table I: 16 thousand and 14.7 %, and
+    1.1 thousand and 7.0 %.
+
+    Raises:
+        SaltwiseValueError: an argument is out of range.
+
+    >>> lognormal(5, "LN2").keys.tolist()
+    [14, 24, 14, 2, 26]
+    """
+    _check_whole("messages", messages)
+    if which not in LOGNORMALS:
+        raise SaltwiseValueError.unknown("which", which, LOGNORMALS)
+    draws = np.random.default_rng(seed).lognormal(*LOGNORMALS[which], messages)
+    return Stream(which, np.rint(draws).astype(np.int64))
+
+
+def drifting(messages: int, keys: int, exponent: float, periods: int, shift: int, seed: int = 1) -> Stream:
+    """Return a Zipf stream whose head changes: in each period, the `shift` hottest keys become the coldest.
+
+    Args:
+        messages: m, divided among the periods.
+        keys: |K|.
+        exponent: z within a period.
+        periods: how many, all of the same length but for a row.
+        shift: by how many ranks each key rises from one period to the next.
+        seed: of the random draws.
+
+    Raises:
+        SaltwiseValueError: an argument is out of range.
+
+    >>> drifting(6, keys=100, exponent=9.0, periods=3, shift=10).keys.tolist()
+    [1, 1, 11, 11, 21, 21]
+    """
+    _check_whole("periods", periods)
+    _check_whole("shift", shift, 0)
+    ranks = zipf(messages, keys, exponent, seed).keys.astype(np.int64)
+    period = np.arange(messages) * periods // messages
+    name = f"Zipf z = {exponent:g}, |K| = {keys:,}, {periods} heads"
+    return Stream(name, (ranks - 1 + period * shift) % keys + 1)
+
+
+def flights(column: str = "tailnum") -> Stream:
+    """Return one column of the 336,776 flights that left New York City in 2013, a cancelled one's "" included.
+
+    Raises:
+        DemoExtraMissingError: the data is not installed.
+        SaltwiseValueError: there is no such column of text.
+
+    >>> flights("carrier").distinct
+    16
+    """
+    texts = ("carrier", "tailnum", "origin", "dest")
+    if column not in texts:
+        raise SaltwiseValueError.unknown("column", column, texts)
+    values = datasets.flights().column(column).fill_null("").to_pylist()
+    return Stream(f"flights by {column}", np.array(values, dtype=np.str_))
+
+
+def words(messages: int, vocabulary: int = 20_000) -> Stream:
+    """Return about `messages` words, each as frequent as in English; see :func:`saltwise.datasets.words`.
+
+    Raises:
+        DemoExtraMissingError: the data is not installed.
+        SaltwiseValueError: an argument is out of range.
+
+    >>> words(1000, vocabulary=10).distinct
+    10
+    """
+    _check_whole("messages", messages)
+    _check_whole("vocabulary", vocabulary)
+    column = datasets.words(messages, vocabulary).column("word").combine_chunks().dictionary_encode()
+    texts = np.array(column.dictionary.to_pylist(), dtype=np.str_)
+    return Stream("English words", texts[column.indices.to_numpy()])
+
+
+def debian(direction: str = "in", index: Path | None = None) -> Stream:
+    """Return the edges of Debian's dependency graph, one a message: a package, and one that it depends on.
+
+    It comes from the machine's own package index, as ``apt-cache dumpavail`` prints it; without apt, from what
+    dpkg knows to be installed. Every alternative of ``a | b`` is an edge, a package named twice only one.
+
+    Args:
+        direction: by which end a message goes to its worker. "in" is the PKG paper's (section 6.2, Q3): it reaches
+            its source by the package that depends, and its worker by the package depended on, so that workers get
+            the in-degrees; "out" the other way round.
+        index: a file in the format of the package index, instead of the machine's own.
+
+    Raises:
+        SaltwiseError: the machine has no package index.
+        SaltwiseValueError: there is no such direction.
+
+    >>> debian().keys[:2]  # doctest: +SKIP
+    array(['dpkg', '0ad-data'], dtype='<U57')
+    """
+    if direction not in ("in", "out"):
+        raise SaltwiseValueError.unknown("direction", direction, ["in", "out"])
+    edges = _dependencies(_package_index(index))
+    if not edges:
+        raise SaltwiseError(
+            "This machine has no Debian package index: run apt-get update, or name a file with index=."
+            if index is None
+            else f"{str(index)!r} names no dependency of any package: it must be in the format of apt-cache dumpavail."
+        )
+    packages, needed = (np.array(names, dtype=np.str_) for names in zip(*edges, strict=True))
+    if direction == "in":
+        return Stream("Debian dependencies, in-degrees", needed, packages)
+    return Stream("Debian dependencies, out-degrees", packages, needed)
+
+
+def from_file(path: Path | str) -> Stream:
+    """Return the lines of a text file as keys; where all are whole numbers, as numbers.
+
+    Raises:
+        SaltwiseValueError: there is no such file, or it has no lines, or it is not text.
+    """
+    try:
+        lines = Path(path).read_text("utf-8").splitlines()
+    except FileNotFoundError:
+        raise SaltwiseValueError(f"file of keys is {str(path)!r}; it must be one that exists.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SaltwiseValueError(f"file of keys {str(path)!r} cannot be read: {error}.") from error
+    if not lines:
+        raise SaltwiseValueError(f"file of keys {str(path)!r} is empty; it must have a key on each line.")
+    texts = np.array(lines, dtype=np.str_)
+    try:
+        return Stream(Path(path).name, texts.astype(np.int64))
+    except (ValueError, OverflowError):
+        return Stream(Path(path).name, texts)
+
+
+def _draw(messages: int, shares: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Draw indices independently: how often each occurs first, then their order."""
+    counts = rng.multinomial(messages, shares)
+    return rng.permutation(np.repeat(np.arange(len(shares), dtype=np.int64), counts))
+
+
+def _package_index(index: Path | None) -> str:
+    if index is not None:
+        if not index.is_file():
+            raise SaltwiseValueError(f"index is {str(index)!r}; it must be a file that exists.")
+        return index.read_text("utf-8", errors="replace")
+    try:
+        command = ["apt-cache", "dumpavail"]
+        printed = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=True).stdout
+        if printed:
+            return printed
+    except (OSError, subprocess.CalledProcessError):
+        pass  # not a Debian with apt
+    return DPKG_STATUS.read_text("utf-8", errors="replace") if DPKG_STATUS.is_file() else ""
+
+
+def _dependencies(index: str) -> list[tuple[str, str]]:
+    edges: dict[tuple[str, str], None] = {}
+    package = ""
+    for field, value in re.findall(r"^(Package|Depends|Pre-Depends): (.*)$", index, re.MULTILINE):
+        if field == "Package":
+            package = value
+        else:
+            edges |= dict.fromkeys((package, needed) for needed in re.findall(r"(?:^|[,|])\s*([a-z0-9+.-]+)", value))
+    return list(edges)
+
+
+def _check_whole(name: str, value: int, least: int = 1) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise SaltwiseValueError(f"{name} is {value!r}; it must be a whole number from {least} on.")

@@ -1,0 +1,171 @@
+"""The reproduction writes what it promises, and calls no claim held without a number."""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from saltwise import SaltwiseError, cli, reproduce
+from saltwise.reproduce import EXPERIMENTS, FULL, QUICK, Claim, Grid, Outcome, dchoices, pkg
+from saltwise.reproduce.experiment import highest, paired, pick, values
+from saltwise.reproduce.lab import STAND_INS, Lab
+from saltwise.reproduce.page import page
+from saltwise.streams import zipf_shares
+
+TINY = Grid(
+    messages=5_000,
+    workers=(5, 10, 20, 50, 100),
+    exponents=(0.4, 1.2, 2.0),
+    keys=(1_000, 10_000),
+    sources=(5, 10),
+    data=("WP*", "LN2"),
+)
+
+IN_THE_PAPERS = {
+    *("pkg-table2", *(f"pkg-fig{i}" for i in range(4, 11))),
+    *("dchoices-fig1", *(f"dchoices-fig{i}" for i in range(3, 13))),
+}
+
+
+def run(name: str) -> Outcome:
+    return EXPERIMENTS[name].run(Lab(TINY))
+
+
+def test_every_table_and_figure_that_needs_no_cluster_has_an_experiment() -> None:
+    assert set(EXPERIMENTS) == IN_THE_PAPERS
+
+
+def test_an_experiment_writes_its_numbers_its_figure_and_the_page(tmp_path: Path) -> None:
+    steps = []
+    out = tmp_path / "made" / "here"
+    found = reproduce.reproduce(["dchoices-fig8"], out, TINY, lambda e, done, of: steps.append((e.name, done, of)))
+    assert {path.name for path in out.iterdir()} == {"dchoices-fig8.csv", "dchoices-fig8.png", "claims.md"}
+    (outcome,) = found.outcomes.values()
+    with (out / "dchoices-fig8.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["scheme"], row["worker"]) for row in rows[:2]] == [("PKG", "1"), ("PKG", "2")]
+    assert sum(float(row["head"]) + float(row["tail"]) for row in rows) == pytest.approx(3)
+    assert (out / "dchoices-fig8.png").read_bytes().startswith(b"\x89PNG")
+    text = (out / "claims.md").read_text()
+    for claim in [*outcome.claims, *dchoices.NEEDS_A_CLUSTER]:
+        assert claim.says in text
+    assert "Partial Key Grouping" not in text
+    assert steps[0] == ("dchoices-fig8", 0, 3)
+    assert steps[-1] == ("dchoices-fig8", 3, 3)
+
+
+def test_two_choices_overload_two_of_five_workers_and_any_worker_balances() -> None:
+    rows = run("dchoices-fig8").rows
+    load = {s: sorted(float(r["head"]) + float(r["tail"]) for r in pick(rows, scheme=s)) for s in ("PKG", "W-C")}
+    assert load["PKG"][3] > 0.29
+    assert load["PKG"][2] < 0.2
+    assert load["W-C"][4] < 0.205
+
+
+def test_more_choices_restore_the_balance_of_five_workers() -> None:
+    rows = run("pkg-fig9").rows
+    assert values(rows, "imbalance", n=5, d=2)[0] > 0.02
+    assert values(rows, "imbalance", n=5, d=5)[0] < 0.005
+    assert values(rows, "states", n=5, d=5)[0] > values(rows, "states", n=5, d=2)[0]
+
+
+def test_the_head_is_counted_as_the_formula_has_it() -> None:
+    rows = run("dchoices-fig3").rows
+    assert pick(rows, z=2.0, n=50, theta="2/n")[0]["head"] == sum(zipf_shares(10_000, 2.0) >= 2 / 50)
+    assert highest(rows, "head") <= 5 * 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(EXPERIMENTS))
+def test_no_claim_is_judged_without_a_number(name: str) -> None:
+    outcome = run(name)
+    assert outcome.rows
+    assert outcome.claims
+    for claim in outcome.claims:
+        assert claim.holds in (True, False)
+        assert re.search(r"\d", claim.found), claim
+        assert "\n" not in claim.says + claim.found + claim.why
+
+
+def test_claims_about_a_cluster_are_not_judged() -> None:
+    assert {claim.holds for claim in [*pkg.NEEDS_A_CLUSTER, *dchoices.NEEDS_A_CLUSTER]} == {None}
+
+
+def test_the_page_counts_and_marks_claims_and_names_the_stand_ins() -> None:
+    held = Claim("Q1", "the first", "1.5 of |K| = 3", True)
+    failed = Claim("Q2", "the second", "0.1", False, "Too short.")
+    outcome = Outcome([], run("dchoices-fig4").figure, [held, failed])
+    missing = {EXPERIMENTS["pkg-fig8"]: "No index."}
+    text = page({EXPERIMENTS["pkg-fig9"]: outcome}, missing, {"pkg": pkg.NEEDS_A_CLUSTER}, STAND_INS, 5_000)
+    assert "Of 2 claims that were tried, 1 hold and 1 do not." in text
+    assert "m = 5,000 messages" in text
+    assert "| Q1 | the first | 1.5 of \\|K\\| = 3 | yes |  |" in text
+    assert "| Q2 | the second | 0.1 | **no** | Too short. |" in text
+    assert "| not measured | needs a cluster |" in text
+    assert "* pkg-fig8 did not run: No index." in text
+    for name in STAND_INS:
+        assert f"* **{name}**: " in text
+
+
+def test_pairs_agree_in_the_other_settings() -> None:
+    rows: list[reproduce.experiment.Row] = [
+        {"n": 5, "scheme": "a", "I": 1.0},
+        {"n": 9, "scheme": "a", "I": 2.0},
+        {"n": 9, "scheme": "b", "I": 3.0},
+    ]
+    assert paired(rows, "I", "scheme", "a", "b") == [(rows[1], 2.0, 3.0)]
+
+
+def test_the_stand_ins_have_the_p1_that_they_promise() -> None:
+    assert zipf_shares(2_900_000, 1.0552)[0] == pytest.approx(0.0932, abs=1e-4)
+    assert zipf_shares(1_000_000, 0.8753)[0] == pytest.approx(0.0267, abs=1e-4)
+    lab = Lab(QUICK)
+    assert lab.data("CT*").top_share == pytest.approx(0.0329, abs=0.002)
+    assert set(FULL.data) <= set(STAND_INS)
+
+
+def test_a_simulation_is_run_once() -> None:
+    lab = Lab(TINY)
+    assert lab.run(lab.zipf(100, 1.0), "pkg", 5) is lab.run(lab.zipf(100, 1.0), "pkg", 5)
+    assert lab.run(lab.zipf(100, 1.0), "pkg", 5, sources=2) is not lab.run(lab.zipf(100, 1.0), "pkg", 5)
+
+
+def test_an_experiment_without_data_is_named_and_the_others_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_index(direction: str) -> None:
+        raise SaltwiseError("No index.")
+
+    monkeypatch.setattr("saltwise.reproduce.lab.debian", no_index)
+    found = reproduce.reproduce(["pkg-fig8", "dchoices-fig4"], tmp_path, TINY)
+    assert found.missing == {EXPERIMENTS["pkg-fig8"]: "No index."}
+    assert list(found.outcomes) == [EXPERIMENTS["dchoices-fig4"]]
+    assert "* pkg-fig8 did not run: No index." in (tmp_path / "claims.md").read_text()
+
+
+def test_the_command(tmp_path: Path) -> None:
+    result = CliRunner().invoke(cli.app, ["reproduce", "dchoices-fig4", "--quick", "--out", str(tmp_path)])
+    assert (result.exit_code, result.stderr) == (0, ""), result.output
+    assert re.search(r"dchoices-fig4 +Choices d over the skew +2 of 2", result.stdout)
+    assert result.stdout.splitlines()[-1] == f"Page: {tmp_path / 'claims.md'}"
+
+
+def test_the_command_refuses_an_unknown_name_and_names_the_nearest(tmp_path: Path) -> None:
+    result = CliRunner().invoke(cli.app, ["reproduce", "dchoices-figure10", "--out", str(tmp_path)])
+    assert (result.exit_code, result.stdout) == (cli.WRONG_INPUT, "")
+    assert result.stderr == (
+        f"experiment is 'dchoices-figure10'; it must be one of {', '.join(EXPERIMENTS)}; "
+        "did you mean 'dchoices-fig10'?\n"
+    )
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_command_refuses_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = CliRunner().invoke(cli.app, ["reproduce", "--out", str(tmp_path / "file")])
+    assert result.exit_code == cli.WRONG_INPUT
+    assert result.stderr.startswith(f"out is '{tmp_path / 'file'}'; it must be a folder that can be written (")

@@ -1,0 +1,257 @@
+"""The SpaceSaving summary in Python: its bounds, and that it counts as the plugin's does."""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from saltwise.errors import SaltwiseValueError
+from saltwise.sketchformat import ITEM_TYPES
+from saltwise.spacesaving import Counted, Estimate, SpaceSaving
+from saltwise.streams import zipf
+
+rows = st.lists(st.tuples(st.integers(0, 12), st.integers(1, 5)), max_size=60)
+
+
+def counted(stream: list[tuple[int, int]], capacity: int) -> SpaceSaving:
+    sketch = SpaceSaving(capacity)
+    for item, weight in stream:
+        sketch.offer(item, weight)
+    return sketch
+
+
+def assert_bounds(sketch: SpaceSaving, stream: list[tuple[int, int]]) -> None:
+    true: Counter[int] = Counter()
+    for item, weight in stream:
+        true[item] += weight
+    assert sketch.total == true.total()
+    assert sketch.absent <= sketch.total / sketch.capacity
+    for entry in sketch.top():
+        assert isinstance(entry.item, int)
+        assert entry.count - entry.error <= true[entry.item] <= entry.count
+        assert entry.error <= sketch.absent
+    for item, count in true.items():
+        estimate, lower, upper = sketch.estimate(item)
+        assert lower <= count <= upper
+        assert estimate in (lower, upper)
+        if count > sketch.total / sketch.capacity:
+            assert item in sketch
+
+
+@settings(max_examples=200, deadline=None)
+@given(rows, st.integers(1, 8))
+def test_a_summary_keeps_its_bounds(stream: list[tuple[int, int]], capacity: int) -> None:
+    assert_bounds(counted(stream, capacity), stream)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(rows, min_size=2, max_size=5), st.integers(1, 8), rows)
+def test_merged_summaries_keep_the_bounds_of_all_their_rows(
+    streams: list[list[tuple[int, int]]], capacity: int, more: list[tuple[int, int]]
+) -> None:
+    merged = counted(streams[0], capacity)
+    for stream in streams[1:]:
+        merged = merged.merge(counted(stream, capacity))
+    assert_bounds(merged, [row for stream in streams for row in stream])
+
+    for item, weight in more:
+        merged.offer(item, weight)
+    assert_bounds(merged, [row for stream in streams for row in stream] + more)
+
+
+def test_a_summary_with_room_for_all_counts_exactly() -> None:
+    sketch = counted([(3, 1), (1, 4), (3, 2), (2, 3)], capacity=3)
+    assert sketch.top() == [Counted(1, 4, 0), Counted(2, 3, 0), Counted(3, 3, 0)]
+    assert (len(sketch), sketch.total, sketch.absent) == (3, 10, 3)
+    assert sketch.estimate(7) == Estimate(0, 0, 3)
+
+
+def test_an_empty_summary_knows_nothing() -> None:
+    sketch = SpaceSaving(4, "string")
+    assert (len(sketch), sketch.total, sketch.absent, sketch.top(3)) == (0, 0, 0, [])
+    assert sketch.estimate("a") == Estimate(0, 0, 0)
+    assert sketch.merge(SpaceSaving(2, "string")).top() == []
+
+
+# The same sketches as the plugin's
+
+
+def in_order(spark: SparkSession, stream: list[Any], item_type: str) -> DataFrame:
+    """One task that meets the stream in its order."""
+    rows = spark.sparkContext.parallelize(stream, 1).map(lambda item: (item,))
+    return spark.createDataFrame(rows, f"item {item_type}")
+
+
+def text(key: int) -> str | None:
+    """A text of any length, or None."""
+    return None if key == 3 else "é" * (key % 12) + str(key)
+
+
+def stream_of(item_type: str, exponent: float, seed: int = 7) -> list[Any]:
+    ranks = zipf(5000, keys=300, exponent=exponent, seed=seed).keys.tolist()
+    return [text(rank) for rank in ranks] if item_type == "string" else [rank % 128 - 64 for rank in ranks]
+
+
+def offered(stream: list[Any], capacity: int, item_type: str) -> SpaceSaving:
+    sketch = SpaceSaving(capacity, item_type)
+    for item in stream:
+        sketch.offer(item)
+    return sketch
+
+
+@pytest.mark.parametrize("item_type", ITEM_TYPES)
+@pytest.mark.parametrize(("capacity", "z"), [(1, 1.0), (40, 1.0), (400, 1.5)])
+def test_sketches_are_those_of_the_plugin_byte_by_byte(
+    spark: SparkSession, item_type: str, capacity: int, z: float
+) -> None:
+    stream = stream_of(item_type, z)
+    [row] = in_order(spark, stream, item_type).select(F.expr(f"space_saving_agg(item, {capacity})")).collect()
+
+    mine = offered(stream, capacity, item_type)
+
+    assert mine.to_bytes() == bytes(row[0])
+    assert SpaceSaving.from_bytes(bytes(row[0])).top() == mine.top()
+
+
+@pytest.mark.parametrize("item_type", ["bigint", "string"])
+def test_merged_sketches_are_those_of_the_plugin_byte_by_byte(spark: SparkSession, item_type: str) -> None:
+    parts = [offered(stream_of(item_type, 1.0, seed), 40, item_type) for seed in (1, 2)]
+    rows = spark.createDataFrame([(part.to_bytes(),) for part in parts], "sketch binary").coalesce(1)
+    [row] = rows.select(F.expr("space_saving_merge(sketch)")).collect()
+
+    merged = parts[0].merge(parts[1])
+
+    assert merged.to_bytes() == bytes(row[0])
+    read = SpaceSaving.from_bytes(bytes(row[0]))
+    for sketch in (merged, read):
+        for item in stream_of(item_type, 0.5, seed=3):
+            sketch.offer(item)
+    assert read.top() == merged.top()
+
+
+def test_the_bytes_of_a_sketch_are_those_of_version_1() -> None:
+    sketch = SpaceSaving(2, "string")
+    for item in ["a", "b", "a", None, "a"]:
+        sketch.offer(item)
+    assert (
+        sketch.to_bytes().hex()
+        == (
+            "53414c5401"  # SALT, version 1
+            "5a000000"
+            + b'{"type":"struct","fields":[{"name":"item","type":"string","nullable":true,"metadata":{}}]}'.hex()
+            + "02000000"
+            "0500000000000000"
+            "0200000000000000"
+            "02000000"
+            "0300000000000000"
+            "0000000000000000"
+            "18000000"
+            "000000000000000001000000100000006100000000000000"
+            "0200000000000000"
+            "0100000000000000"
+            "10000000"
+            "01000000000000000000000000000000"
+            "7de2b22c"
+        )
+    )
+
+
+def test_an_empty_sketch_survives_being_written() -> None:
+    read = SpaceSaving.from_bytes(SpaceSaving(5, "int").to_bytes())
+    assert (read.capacity, read.item_type, read.total, read.absent, read.top()) == (5, "int", 0, 0, [])
+
+
+def resealed(data: bytes, at: int, new: bytes) -> bytes:
+    """The bytes with some of them replaced, and a checksum that fits."""
+    body = data[:at] + new + data[at + len(new) : -4]
+    return body + zlib.crc32(body).to_bytes(4, "little")
+
+
+def test_bytes_that_are_no_sketch_are_refused() -> None:
+    good = offered([1, 2, 1], 4, "bigint").to_bytes()
+    counts = 9 + int.from_bytes(good[5:9], "little")
+    newer = good[:4] + b"\x02" + good[5:]
+    for data, message in [
+        (b"", "these 0 bytes do not begin as a SpaceSaving sketch does"),
+        (newer, "the sketch has version 2, and version 1 is read here"),
+        (good[:20] + b"?" + good[21:], "the sketch is damaged: its checksum does not match"),
+        (good[:-1], "the sketch is damaged: its checksum does not match"),
+        (resealed(good, counts, bytes(4)), "the sketch is damaged: it says 2 items of 3 rows on 0 counters"),
+        (
+            resealed(good, counts + 24, b"\x09"),
+            "the sketch is damaged: it counts an item 9 times, with an error of 0, in 3 rows",
+        ),
+        (resealed(good, counts + 44, b"\x08"), "the sketch is damaged: 16 bytes are no item of type bigint"),
+    ]:
+        with pytest.raises(SaltwiseValueError) as refused:
+            SpaceSaving.from_bytes(data)
+        assert str(refused.value) == f"{message}; give the binary result of space_saving_agg or of to_bytes."
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_damaged_bytes_are_refused_or_read_as_a_sketch(data: st.DataObject) -> None:
+    good = offered(["x", "yy" * 9, None, "x"], 4, "string").to_bytes()
+    at = data.draw(st.integers(5, len(good) - 5))
+    damaged = resealed(good, at, data.draw(st.binary(min_size=1, max_size=min(8, len(good) - 4 - at))))
+    try:
+        sketch = SpaceSaving.from_bytes(damaged)
+    except SaltwiseValueError:
+        return
+    assert SpaceSaving.from_bytes(sketch.to_bytes()).top() == sketch.top()
+
+
+def test_a_sketch_of_another_type_is_named(spark: SparkSession) -> None:
+    [row] = spark.sql("SELECT space_saving_agg(k, 5) FROM VALUES (1.5D) AS t(k)").collect()
+    with pytest.raises(SaltwiseValueError) as refused:
+        SpaceSaving.from_bytes(bytes(row[0]))
+    assert str(refused.value) == (
+        "the sketch counts items of type double; read here are bigint, int, smallint, tinyint, string."
+    )
+
+
+def test_sketches_of_two_types_are_not_merged() -> None:
+    with pytest.raises(SaltwiseValueError) as refused:
+        SpaceSaving(5).merge(SpaceSaving(5, "string"))
+    assert str(refused.value) == "the other sketch counts items of type string; it must be bigint, as here."
+
+
+@pytest.mark.parametrize(
+    ("item_type", "item"), [("bigint", 2**63), ("tinyint", -129), ("bigint", "a"), ("string", 1), ("int", 1.0)]
+)
+def test_an_item_of_another_type_is_refused_and_counts_nothing(item_type: str, item: Any) -> None:
+    sketch = SpaceSaving(2, item_type)
+    with pytest.raises(SaltwiseValueError) as refused:
+        sketch.offer(item)
+    assert str(refused.value) == f"item is {item!r}; it must be a {item_type}, the type of the sketch, or None."
+    assert sketch.total == 0
+
+
+def test_an_unknown_item_type_is_refused() -> None:
+    with pytest.raises(SaltwiseValueError) as refused:
+        SpaceSaving(2, "integer")
+    assert str(refused.value) == (
+        "item_type is 'integer'; it must be one of bigint, int, smallint, tinyint, string; did you mean 'int'?"
+    )
+
+
+@pytest.mark.parametrize("capacity", [0, -3, 2**24 + 1])
+def test_a_capacity_out_of_range_is_refused(capacity: int) -> None:
+    with pytest.raises(SaltwiseValueError) as refused:
+        SpaceSaving(capacity)
+    assert str(refused.value) == f"capacity is {capacity}; it must be a whole number from 1 to 16777216."
+
+
+def test_a_weight_below_one_is_refused_and_counts_nothing() -> None:
+    sketch = SpaceSaving(2, "string")
+    with pytest.raises(SaltwiseValueError) as refused:
+        sketch.offer("a", 0)
+    assert str(refused.value) == "weight is 0; it must be a whole number from 1 on."
+    assert sketch.total == 0

@@ -1,0 +1,161 @@
+"""The streams are the papers', repeatable, and say in one sentence what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from saltwise import SaltwiseError, streams
+from saltwise.streams import Stream
+
+INDEX = """\
+Package: editor
+Version: 1.0
+Depends: libc (>= 2.34), gui-gtk | gui-qt:any, libc (<< 3)
+Pre-Depends: init
+Description: edits
+ Depends: nothing
+
+Package: libc
+Description: no dependency
+"""
+
+MAKERS: list[Callable[[], Stream]] = [
+    lambda: streams.zipf(1_000, 50, 1.1),
+    lambda: streams.lognormal(1_000, "LN1"),
+    lambda: streams.drifting(1_000, 50, 1.1, periods=4, shift=3),
+    lambda: streams.words(1_000, 100),
+]
+
+
+@given(st.integers(1, 500), st.floats(0, 3))
+def test_zipf_shares_are_a_distribution_in_descending_order(keys: int, exponent: float) -> None:
+    shares = streams.zipf_shares(keys, exponent)
+    assert shares.sum() == pytest.approx(1)
+    assert (np.diff(shares) <= 0).all()
+    assert shares[0] / shares[-1] == pytest.approx(keys**exponent)
+
+
+def test_zipf_draws_follow_the_shares() -> None:
+    stream = streams.zipf(200_000, 100, 1.0)
+    drawn = np.bincount(stream.keys.astype(np.int64), minlength=101)[1:] / stream.messages
+    assert np.abs(drawn - streams.zipf_shares(100, 1.0)).max() < 0.005
+    assert stream.top_share == drawn[0]
+    halves = np.split(stream.keys == 1, 2)
+    assert abs(halves[0].mean() - halves[1].mean()) < 0.01
+
+
+@pytest.mark.parametrize(("which", "keys", "top_share"), [("LN1", 16_000, 0.147), ("LN2", 1_100, 0.070)])
+@pytest.mark.slow
+def test_log_normals_have_the_keys_and_p1_of_the_papers_table(which: str, keys: int, top_share: float) -> None:
+    stream = streams.lognormal(10_000_000, which)
+    assert stream.distinct == pytest.approx(keys, rel=0.05)
+    assert stream.top_share == pytest.approx(top_share, abs=0.001)
+
+
+def test_a_drifting_stream_has_a_new_hottest_key_in_each_period() -> None:
+    stream = streams.drifting(40_000, 1_000, 1.2, periods=4, shift=20)
+    hottest = [np.bincount(part).argmax() for part in np.split(stream.keys.astype(np.int64), 4)]
+    assert hottest == [1, 21, 41, 61]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_streams_are_the_same_at_each_call(make: Callable[[], Stream]) -> None:
+    one, other = make(), make()
+    assert (one.name, one.keys.dtype.kind in "iU", one.source_keys) == (other.name, True, None)
+    assert (one.keys == other.keys).all()
+
+
+def test_another_seed_is_another_stream() -> None:
+    assert (streams.zipf(1_000, 50, 1.1, seed=2).keys != streams.zipf(1_000, 50, 1.1).keys).any()
+
+
+def test_flights() -> None:
+    stream = streams.flights("carrier")
+    assert (stream.messages, stream.distinct) == (336_776, 16)
+    assert "" in streams.flights("tailnum").keys
+
+
+def test_debian_edges_go_both_ways(tmp_path: Path) -> None:
+    index = tmp_path / "Packages"
+    index.write_text(INDEX)
+    inward = streams.debian("in", index)
+    assert inward.keys.tolist() == ["libc", "gui-gtk", "gui-qt", "init"]
+    assert inward.source_keys is not None
+    assert inward.source_keys.tolist() == ["editor"] * 4
+    outward = streams.debian("out", index)
+    assert outward.source_keys is not None
+    assert (outward.keys.tolist(), outward.source_keys.tolist()) == (["editor"] * 4, inward.keys.tolist())
+
+
+def test_debian_without_an_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(streams, "DPKG_STATUS", tmp_path / "status")
+    with pytest.raises(SaltwiseError) as error:
+        streams.debian()
+    assert str(error.value) == (
+        "This machine has no Debian package index: run apt-get update, or name a file with index=."
+    )
+
+
+def test_debian_without_apt_reads_what_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "status").write_text(INDEX)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(streams, "DPKG_STATUS", tmp_path / "status")
+    assert streams.debian().messages == 4
+
+
+def test_a_file_of_keys(tmp_path: Path) -> None:
+    (tmp_path / "numbers.txt").write_text("7\n-1\n7\n")
+    (tmp_path / "texts.txt").write_text("7\nseven\n")
+    numbers, texts = streams.from_file(tmp_path / "numbers.txt"), streams.from_file(tmp_path / "texts.txt")
+    assert (numbers.name, numbers.keys.tolist()) == ("numbers.txt", [7, -1, 7])
+    assert texts.keys.tolist() == ["7", "seven"]
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: streams.zipf(0, 5, 1.0), "messages is 0; it must be a whole number from 1 on."),
+        (lambda: streams.zipf(5, -2, 1.0), "keys is -2; it must be a whole number from 1 on."),
+        (lambda: streams.zipf(5, 5, -1.0), "exponent is -1.0; it must be a number from 0 on."),
+        (lambda: streams.zipf(5, 5, float("nan")), "exponent is nan; it must be a number from 0 on."),
+        (lambda: streams.lognormal(5, "LN3"), "which is 'LN3'; it must be one of LN1, LN2."),
+        (lambda: streams.drifting(5, 5, 1.0, 0, 1), "periods is 0; it must be a whole number from 1 on."),
+        (lambda: streams.drifting(5, 5, 1.0, 2, -1), "shift is -1; it must be a whole number from 0 on."),
+        (lambda: streams.words(5, 0), "vocabulary is 0; it must be a whole number from 1 on."),
+        (
+            lambda: streams.flights("carier"),
+            "column is 'carier'; it must be one of carrier, tailnum, origin, dest; did you mean 'carrier'?",
+        ),
+        (lambda: streams.debian("inn"), "direction is 'inn'; it must be one of in, out; did you mean 'in'?"),
+        (lambda: streams.debian(index=Path("no")), "index is 'no'; it must be a file that exists."),
+        (lambda: streams.from_file("no"), "file of keys is 'no'; it must be one that exists."),
+    ],
+)
+def test_what_is_not_allowed_is_said_in_one_sentence(make: Callable[[], Stream], sentence: str) -> None:
+    with pytest.raises(SaltwiseError) as error:
+        make()
+    assert str(error.value) == sentence
+
+
+def test_files_that_hold_no_keys(tmp_path: Path) -> None:
+    empty, binary, other = (tmp_path / name for name in ("empty", "binary", "other"))
+    empty.write_text("")
+    binary.write_bytes(b"\xff\xfe")
+    other.write_text("no package\n")
+    with pytest.raises(SaltwiseError) as error:
+        streams.from_file(empty)
+    assert str(error.value) == f"file of keys '{empty}' is empty; it must have a key on each line."
+    with pytest.raises(SaltwiseError, match=f"^file of keys '{binary}' cannot be read: "):
+        streams.from_file(binary)
+    with pytest.raises(SaltwiseError) as error:
+        streams.debian(index=other)
+    assert str(error.value) == (
+        f"'{other}' names no dependency of any package: it must be in the format of apt-cache dumpavail."
+    )
