@@ -50,7 +50,7 @@ def test_notebooks_hold_what_they_printed_and_no_error() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", EXAMPLES.glob("*.ipynb"), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.ipynb")), ids=lambda path: path.name)
 def test_the_code_of_a_notebook_runs(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}

@@ -186,18 +186,18 @@ def test_the_solved_d_and_the_head_are_told_source_by_source() -> None:
 
 
 @pytest.mark.slow
-def test_the_claims_of_the_papers_hold_at_their_size() -> None:
-    for z in (0.5, 1.0, 1.4, 2.0):
-        keys = zipf(10_000, z, 10_000_000)
-        first = np.bincount(keys).max() / len(keys)
-        for n in (5, 20, 100):
-            assert simulate(keys, "wchoices", n).average_imbalance < 1e-5
-            if first > 2 / n:
-                assert simulate(keys, "pkg", n).average_imbalance == pytest.approx(first / 2 - 1 / n, rel=0.1)
-            if first > 0.3:
-                assert simulate(keys, "hash", n).average_imbalance == pytest.approx(first - 1 / n, rel=0.1)
-        solved = simulate(keys, "dchoices", 100)
-        assert solved.average_imbalance <= 5e-4
+@pytest.mark.parametrize("z", [0.5, 1.0, 1.4, 2.0])
+def test_the_claims_of_the_papers_hold_at_their_size(z: float) -> None:
+    keys = zipf(10_000, z, 10_000_000)
+    p1 = np.bincount(keys).max() / len(keys)
+    for n in (5, 100):
+        assert simulate(keys, "wchoices", n).average_imbalance < 1e-5
+        for scheme, limit in (("pkg", p1 / 2 - 1 / n), ("hash", p1 - 1 / n)):
+            imbalance = simulate(keys, scheme, n).average_imbalance
+            assert imbalance > limit - 1e-4
+            if p1 > 8 / n:  # where the hottest key weighs less, those that share its workers count as well
+                assert imbalance == pytest.approx(limit, rel=0.1)
+    assert simulate(keys, "dchoices", 100).average_imbalance <= 5e-4
 
 
 # What is refused

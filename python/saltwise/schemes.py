@@ -74,22 +74,39 @@ def key_table(hashes: Longs, workers: int, placed: Ints) -> Records:
     return keys
 
 
-def new_source(index: int, workers: int, keys: int, settings: Settings, capacity: int) -> Source:
-    """Return a source that has seen nothing; only schemes with a sketch get room for one."""
+class Sources(NamedTuple):
+    """All of them; the first two hold, row by row, what `each` has as its own."""
+
+    itselves: Records
+    loads: Longs
+    each: tuple[Source, ...]
+
+
+def new_sources(number: int, workers: int, keys: int, settings: Settings, capacity: int) -> Sources:
+    """Return sources that have seen nothing."""
+    itselves = np.zeros(number, SOURCE)
+    itselves["index"] = np.arange(number)
+    itselves["turn"] = itselves["index"] % workers
+    itselves["choices"] = min(workers, settings.fixed or 2)
+    itselves["solve_at"] = np.iinfo(np.int64).max if settings.fixed else int(np.ceil(1 / settings.theta))
+    loads = np.zeros((number, workers), np.int64)
+    each = tuple(_source(itselves[i : i + 1], loads[i], keys, settings, capacity) for i in range(number))
+    return Sources(itselves, loads, each)
+
+
+def _source(itself: Records, load: Longs, keys: int, settings: Settings, capacity: int) -> Source:
+    """Return a source; only schemes with a sketch get room for one."""
+    workers = len(load)
     sketches = settings.scheme in WITH_SKETCH
     counters = capacity if sketches else 1
-    itself = np.zeros(1, SOURCE)
-    itself["index"], itself["turn"] = index, index % workers
-    itself["choices"] = min(workers, settings.fixed or 2)
-    itself["solve_at"] = np.iinfo(np.int64).max if settings.fixed else int(np.ceil(1 / settings.theta))
     choices = np.zeros(counters + 1, CHOICE)
     choices["key"] = -1
-    choices[counters] = (-1, 0, workers, index % workers, 0)
+    choices[counters] = (-1, 0, workers, itself[0]["turn"], 0)
     candidates = np.empty((counters + 1, workers), np.int32)
     candidates[counters] = np.arange(workers)
     return Source(
         itself=itself,
-        load=np.zeros(workers, np.int64),
+        load=load,
         sketch=empty_summary(counters),
         counter_of=np.full(keys if sketches else 1, -1, np.int32),
         key_on=np.empty(counters, np.int32),
@@ -252,24 +269,27 @@ def _head_choice(s: Source, keys: Records, key: int, load: Longs, settings: Sett
 
 
 @inlined
-def route(s: Source, keys: Records, key: int, load: Longs, settings: Settings) -> int:
-    """P_t: the worker to which the source sends the next message, of this key."""
+def _without_sketch(itself: Records, keys: Records, key: int, load: Longs, settings: Settings) -> int:
     scheme = settings.scheme
     if scheme == HASH:
         return int(keys[key]["first"])
     if scheme == SHUFFLE:
-        return _in_turn(s.itself[0], len(load))
+        return _in_turn(itself, len(load))
     if scheme == PKG:
-        return _less_loaded(keys[key], load, s.itself[0]["index"])
+        return _less_loaded(keys[key], load, itself["index"])
     if scheme == GREEDY:
         return _greedy(keys[key], settings.fixed, load)
-    if scheme >= POTC:
-        if keys[key]["placed"] < 0:
-            keys[key]["placed"] = (
-                _less_loaded(keys[key], load, s.itself[0]["index"]) if scheme == POTC else np.argmin(load)
-            )
-        return int(keys[key]["placed"])
-    return _head_choice(s, keys, key, load, settings)
+    if keys[key]["placed"] < 0:
+        keys[key]["placed"] = _less_loaded(keys[key], load, itself["index"]) if scheme == POTC else np.argmin(load)
+    return int(keys[key]["placed"])
+
+
+@inlined
+def route(s: Source, keys: Records, key: int, load: Longs, settings: Settings) -> int:
+    """P_t: the worker to which the source sends the next message, of this key."""
+    if settings.scheme in WITH_SKETCH:
+        return _head_choice(s, keys, key, load, settings)
+    return _without_sketch(s.itself[0], keys, key, load, settings)
 
 
 @jit
@@ -311,7 +331,7 @@ def run_source(
 
 @jit
 def run_together(
-    sources: tuple[Source, ...],
+    sources: Sources,
     keys: Records,
     ids: Ints,
     source_of: Ints,
@@ -329,14 +349,17 @@ def run_together(
             true loads every `probe` messages (LP).
     """
     true = np.zeros(sent.shape[1], np.int64)
+    sketches = settings.scheme in WITH_SKETCH
     for j in range(len(edges) - 1):
         for t in range(edges[j], edges[j + 1]):
             if probe > 0 and t % probe == 0:
-                for source in sources:
-                    source.load[:] = true
-            s = sources[source_of[t] if len(source_of) else t % len(sources)]
-            load = s.load if probe > 0 else true
-            worker = route(s, keys, ids[t], load, settings)
+                sources.loads[:] = true
+            i = source_of[t] if len(source_of) else t % len(sources.itselves)
+            load = sources.loads[i] if probe > 0 else true
+            if sketches:
+                worker = route(sources.each[i], keys, ids[t], load, settings)
+            else:
+                worker = _without_sketch(sources.itselves[i], keys, ids[t], load, settings)
             if probe > 0:
                 load[worker] += 1
             true[worker] += 1

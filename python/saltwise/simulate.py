@@ -250,7 +250,7 @@ def _run(
     )
     table = schemes.key_table(hashes, workers, placed)
     capacity = math.ceil(4 / theta)
-    state = tuple(schemes.new_source(i, workers, len(distinct), settings, capacity) for i in range(sources))
+    state = schemes.new_sources(sources, workers, len(distinct), settings, capacity)
     source_of = np.empty(0, np.int32)
     if feed == "keyed":
         by, by_id = (distinct, ids) if source_keys is None else _factorised(source_keys, "source_keys")
@@ -264,14 +264,14 @@ def _run(
     sent = np.zeros((sources, samples, workers), np.int64)
     out = np.empty(len(ids), np.int32)
     stream_of: tuple[Any, ...] = (ids, source_of, edges, settings, out)
-    if load == "local" and scheme not in ("potc", "on-greedy"):
+    if load == "local" and settings.scheme in schemes.WITH_SKETCH:
         with ThreadPoolExecutor(os.cpu_count()) as threads:
             alone = threads.map(
-                lambda i: schemes.run_source(state[i], sources, table, *stream_of, sent[i]), range(sources)
+                lambda i: schemes.run_source(state.each[i], sources, table, *stream_of, sent[i]), range(sources)
             )
         list(alone)
     else:
-        # Keys that stay where they were put are put there once, by whichever source sees them first.
+        # Without a sketch a message costs less than what threads that write side by side lose.
         steps = {"global": 0, "probing": probe, "local": len(ids)}[load]
         schemes.run_together(state, table, *stream_of, sent[0], steps)
     return _Run(schemes, settings, state, distinct, ids, edges, sent, out)
@@ -341,14 +341,14 @@ def _off_greedy(ids: npt.NDArray[np.int32], keys: int, workers: int) -> npt.NDAr
 def _choices(scheme: str, workers: int, choices: int | None, state: Any) -> list[int]:
     d = {"hash": 1, "potc": 1, "on-greedy": 1, "off-greedy": 1, "pkg": min(2, workers), "greedy-d": choices or 2}
     if scheme == "dchoices":
-        return [int(source.itself[0]["choices"]) for source in state]
-    return [d.get(scheme, workers)] * len(state)
+        return [int(d) for d in state.itselves["choices"]]
+    return [d.get(scheme, workers)] * len(state.each)
 
 
 def _head_size(run: _Run) -> list[int]:
     if run.settings.scheme not in run.schemes.WITH_SKETCH:
-        return [0] * len(run.state)
+        return [0] * len(run.state.each)
     return [
         sum(run.schemes.in_head(s.sketch, c, run.settings.theta) for c in range(s.sketch.whole[0]["size"]))
-        for s in run.state
+        for s in run.state.each
     ]

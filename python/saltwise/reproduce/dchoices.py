@@ -399,7 +399,7 @@ def figure_9(lab: Lab) -> Outcome:
             "of the seeds, too.",
         ),
         Claim(
-            "issue 3",
+            "our goal",
             "at n = 100 and z = 2, D-C's imbalance is at most s epsilon, and its d within a few of the minimum",
             f"imbalance {float(hard['imbalance']):.1e}, d = {hard['D-C']}, Min-d = {hard['Min-d']}",
             float(hard["imbalance"]) <= SOURCES * EPSILON and abs(float(hard["D-C"]) - float(hard["Min-d"])) <= 10,
@@ -494,7 +494,7 @@ def figure_10(lab: Lab) -> Outcome:
             "Counted over all keys; no scheme saves any of the tail's two states a key.",
         ),
         Claim(
-            "issue 3",
+            "our goal",
             "W-C's average imbalance is below 1e-5 at |K| = 10,000, every n and z",
             f"at most {ten_thousand:.1e} with m = {lab.grid.messages:,}",
             ten_thousand < 1e-5,
