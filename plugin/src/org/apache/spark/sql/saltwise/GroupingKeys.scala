@@ -2,10 +2,16 @@ package org.apache.spark.sql.saltwise
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate
 import org.apache.spark.sql.types.{ArrayType, DataType, StringType, StructType}
 
 /** Grouping keys as Spark compares them: NULL is a key, -0.0 = 0.0, all NaNs are one, collations count. */
 object GroupingKeys {
+
+  def of(aggregate: Aggregate): Seq[Expression] = aggregate.groupingExpressions.map {
+    case Alias(key, _) => key
+    case key => key
+  }
 
   /** The 64-bit hash of a key: xxhash64 of its columns, equal for keys that Spark takes for equal. */
   def hash(keys: Seq[Expression]): Expression = new XxHash64(keys.map(comparable))

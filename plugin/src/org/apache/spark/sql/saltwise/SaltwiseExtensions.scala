@@ -19,6 +19,8 @@ class SaltwiseExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectOptimizerRule(_ => LiftSkewGroupByHint)
     // Where Spark chooses operators: what is below an aggregate is not planned yet, so nothing is planned twice.
     extensions.injectPlannerStrategy(SkewAggregation(_))
+    // Between the stages of adaptive execution.
+    extensions.injectQueryStagePrepRule(_ => SplitSkewedPartitions)
     // Last, when no rule moves projections any more.
     extensions.injectColumnar(_ => new ColumnarRule {
       override def preColumnarTransitions: Rule[SparkPlan] = OrderRowsOfSkewWorkers

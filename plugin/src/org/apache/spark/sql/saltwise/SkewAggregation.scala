@@ -55,6 +55,7 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
           val reason = if (named.dependsOnOrder) unstableRows(aggregate.child) else None
           reason match {
             case Some(reason) => stock.map(SkewLeftAloneExec(reason, _))
+            case None if named.strategy == SkewStrategy.Split => stock.map(SplitAggregation(aggregate, named, _))
             case None => stock.map(route(aggregate, named, hot, _))
           }
       }
@@ -65,9 +66,12 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
         Nil
     }
 
-  /** auto stands for D-Choices once it has decided to rewrite. */
-  private def chosen(options: SkewOptions): SkewOptions =
-    if (options.strategy == SkewStrategy.Auto) options.copy(strategy = SkewStrategy.DChoices) else options
+  /** auto stands for D-Choices once it has decided to rewrite; so does split where nothing could be decided later. */
+  private def chosen(options: SkewOptions): SkewOptions = options.strategy match {
+    case SkewStrategy.Auto => options.copy(strategy = SkewStrategy.DChoices)
+    case SkewStrategy.Split if !conf.adaptiveExecutionEnabled => options.copy(strategy = SkewStrategy.DChoices)
+    case _ => options
+  }
 
   /** `SparkSession` became an interface in 4.0, hence the call by name. */
   private lazy val stockAggregation: SparkStrategy =
@@ -125,10 +129,9 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
       aggregate: Aggregate, options: SkewOptions, hot: Option[Seq[HotKey]], stock: SparkPlan): SparkPlan =
     stock.transformUp {
       case child @ PlanLater(logical) if logical eq aggregate.child =>
-        val keys = aggregate.groupingExpressions.map { case Alias(key, _) => key; case key => key }
         val content = if (hot.isEmpty) Nil else logical.output.filter(StableColumns(logical).contains)
         val rows = if (options.dependsOnOrder) RepeatableOrderExec(child) else child
-        val routed = SkewRouteExec(keys, options, hot, content, rows)
+        val routed = SkewRouteExec(GroupingKeys.of(aggregate), options, hot, content, rows)
         SkewReceiveExec(ShuffleExchanges.byNumber(new WorkerPartitioning(options.workers), routed))
     }
 }

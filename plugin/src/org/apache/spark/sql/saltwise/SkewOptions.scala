@@ -8,6 +8,7 @@ import org.apache.spark.unsafe.types.UTF8String
 /** The names of the strategies. */
 object SkewStrategy {
   val Auto = "auto"
+  val Split = "split"
   val Hash = "hash"
   val Shuffle = "shuffle"
   val PartialKey = "pkg"
@@ -19,7 +20,7 @@ object SkewStrategy {
   val routing: Seq[String] = Seq(Hash, Shuffle, PartialKey, DChoices, WChoices, RoundRobin)
 
   /** What a hint and the conf take. */
-  val names: Seq[String] = Auto +: routing
+  val names: Seq[String] = Auto +: Split +: routing
 
   /** The strategy of this name, whatever its case. */
   def named(name: String, allowed: Seq[String]): String = {
@@ -32,6 +33,7 @@ object SkewStrategy {
  * What a rewritten aggregate is to do: the strategy, and the papers' parameters, all checked.
  *
  * @param workers  n
+ * @param workersGiven whether n was asked for, and is not only Spark's default
  * @param theta    share of rows from which a key is in the head
  * @param epsilon  imbalance that D-Choices may leave, as a share of all rows
  * @param choices  d, where it is given and not solved
@@ -41,15 +43,16 @@ object SkewStrategy {
 final case class SkewOptions(
     strategy: String,
     workers: Int,
+    workersGiven: Boolean,
     theta: Double,
     epsilon: Double,
     choices: Option[Int],
     capacity: Int,
     hot: Option[String]) {
 
-  /** A router of one source for every strategy but auto. */
+  /** A router of one source for every strategy but auto; `split` shuffles by key. */
   def router(source: Int): KeyRouter = strategy match {
-    case SkewStrategy.Hash => new HashRouter(workers)
+    case SkewStrategy.Hash | SkewStrategy.Split => new HashRouter(workers)
     case SkewStrategy.Shuffle => new ShuffleRouter(workers, source)
     case SkewStrategy.PartialKey => new PartialKeyRouter(workers, source)
     case SkewStrategy.DChoices =>
@@ -60,11 +63,11 @@ final case class SkewOptions(
   }
 
   /** Whether a row's worker depends on the rows before it. */
-  def dependsOnOrder: Boolean = hot.isEmpty && strategy != SkewStrategy.Hash
+  def dependsOnOrder: Boolean = hot.isEmpty && !Seq(SkewStrategy.Hash, SkewStrategy.Split).contains(strategy)
 
   override def toString: String = {
     val head = strategy match {
-      case SkewStrategy.Hash | SkewStrategy.Shuffle | SkewStrategy.PartialKey => ""
+      case SkewStrategy.Split | SkewStrategy.Hash | SkewStrategy.Shuffle | SkewStrategy.PartialKey => ""
       case _ if hot.isDefined => ", hot keys given"
       case _ => s", theta=$theta, capacity=$capacity"
     }
@@ -112,7 +115,7 @@ object SkewOptions {
       s"a whole number from ${if (least > 1) "1/theta = " else ""}${least.toLong} to $MaxCapacity"))
     SkewOptions(
       SkewStrategy.named(settings.getOrElse("strategy", SkewStrategy.Auto), SkewStrategy.names),
-      n, theta.toDouble, epsilon.toDouble, choices.map(_.min(n).toInt),
+      n, settings.contains("partitions"), theta.toDouble, epsilon.toDouble, choices.map(_.min(n).toInt),
       capacity.map(_.max(needed).toInt).getOrElse(defaultCapacity(theta.toDouble)),
       settings.get("hot"))
   }

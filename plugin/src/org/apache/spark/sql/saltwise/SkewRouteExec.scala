@@ -36,7 +36,15 @@ final case class SkewRouteExec(
     "headKeys" -> SQLMetrics.createAverageMetric(sparkContext, "head keys of a source"),
     "choices" -> SQLMetrics.createAverageMetric(sparkContext, "choices d of a source"))
 
+  /** Rows that each worker got from all sources: what adaptive execution asks when the `split` plan's exchange has run. */
+  @transient lazy val received: RowsReceived = {
+    val sums = new RowsReceived(options.workers)
+    sparkContext.register(sums)
+    sums
+  }
+
   override protected def doExecute(): RDD[InternalRow] = {
+    val counts = if (options.strategy == SkewStrategy.Split) Some(received) else None
     val input = child.output
     val keyHash = GroupingKeys.hash(keys)
     val routing = options
@@ -58,15 +66,18 @@ final case class SkewRouteExec(
       }
       val current = CurrentWorker.begin()
       var routed = 0L
+      val sent = new Array[Long](if (counts.isDefined) routing.workers else 0)
       TaskContext.get().addTaskCompletionListener[Unit] { _ =>
         rows += routed
         headRows += router.headRows
         headKeys.set(router.headKeys.toDouble)
         choices.set(router.choices.toDouble)
+        counts.foreach(_.add(sent))
       }
       in.map { row =>
         routed += 1
         current.worker = router.route(hash(row).getLong(0), row)
+        if (sent.length > 0) sent(current.worker) += 1
         row
       }
     }
