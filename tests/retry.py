@@ -33,7 +33,7 @@ from saltwise import skew_groupby
 
 ROWS = 200_000
 KEYS = 500
-STRATEGIES = "hash,shuffle,pkg,dchoices,wchoices,roundrobin,hot,hot-keys-only"
+STRATEGIES = "split,hash,shuffle,pkg,dchoices,wchoices,roundrobin,hot,hot-keys-only"
 
 
 def main() -> int:
@@ -75,7 +75,7 @@ def start() -> SparkSession:
 
 def run(spark: SparkSession, name: str, i: int) -> str:
     """Run one query and lose an executor in it; return "right", "wrong" or "aborted: <Spark's message>"."""
-    spark.conf.set("spark.sql.adaptive.enabled", "true" if i % 2 else "false")
+    spark.conf.set("spark.sql.adaptive.enabled", "true" if i % 2 or name == "split" else "false")
     # A skewed key, and a payload that is the same on every run; the shuffle below parts rows by payload.
     rows = spark.range(0, ROWS, 1, 5).select(
         (F.col("id") * F.col("id") % 7919 * F.col("id") % KEYS).alias("spread"), (F.col("id") % 10_007).alias("v")

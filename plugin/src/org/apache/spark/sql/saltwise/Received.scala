@@ -40,7 +40,7 @@ final case class Received(bytes: Array[Long], rows: Array[Long]) {
       filled(bin) += loads(run)
       least.enqueue(bin)
     }
-    Packed(runs, bins.map(_.sorted.toSeq).toSeq, filled.max)
+    Packed(runs, bins.map(_.sorted.toSeq).toSeq, math.min(1.0, filled.max))
   }
 
   /** Neighbouring partitions, as many together as have at most such a share. */

@@ -6,33 +6,23 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection}
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 
-/**
- * Reads the partitions that are not split. Until [[SplitSkewedPartitions]] has decided, that is all of them, so the
- * plan is right where adaptive execution never asks.
- *
- * @param packing which of the child's partitions each task reads, once it is decided
- */
-final case class WholePartitionsExec(options: SkewOptions, packing: Option[Packing], child: SparkPlan)
-  extends UnaryExecNode {
-
+/** Reads the partitions that are not split, several to a task. */
+final case class WholePartitionsExec(packing: Packing, child: SparkPlan) extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output
-  override def outputPartitioning: Partitioning = UnknownPartitioning(0)
+  override def outputPartitioning: Partitioning = UnknownPartitioning(packing.tasks.length)
 
-  override protected def doExecute(): RDD[InternalRow] = packing match {
-    case Some(packing) => child.execute().coalesce(packing.tasks.length, shuffle = false, Some(packing))
-    case None => child.execute()
-  }
+  override protected def doExecute(): RDD[InternalRow] =
+    child.execute().coalesce(packing.tasks.length, shuffle = false, Some(packing))
 
-  override def simpleString(maxFields: Int): String =
-    s"WholePartitions n=${options.workers}" + packing.map(p => s", $p").getOrElse("")
+  override def simpleString(maxFields: Int): String = s"WholePartitions $packing"
 
   override protected def withNewChildInternal(newChild: SparkPlan): WholePartitionsExec = copy(child = newChild)
 }
 
 /**
- * Which parts of a shuffle each task reads.
+ * Which of the child's partitions each task reads.
  *
- * @param tasks for each task, numbers of the child's partitions
+ * @param tasks for each task, the numbers of runs of partitions
  * @param whole partitions of the shuffle that they make up
  * @param share the largest task's, of all rows or bytes
  */
@@ -47,46 +37,39 @@ final case class Packing(tasks: Seq[Seq[Int]], whole: Int, share: Double) extend
     }.toArray
   }
 
-  override def toString: String = f"$whole%d whole ones in ${tasks.length}%d tasks, the largest ${share * 100}%.1f %%"
+  override def toString: String = f"$whole%d in ${tasks.length}%d tasks, the largest with ${share * 100}%.1f%% of all"
 }
 
 /**
- * Reads the partitions that are split, slice by slice: none until [[SplitSkewedPartitions]] has decided.
+ * Reads the partitions that are split, a slice to a task.
  *
  * A slice is what some of the map tasks sent. Where one map task alone sent too much, several tasks read the same
- * slice, and each takes the rows whose content hashes to it; only columns that a second run gives again count.
+ * slice, and each takes the rows whose content hashes to it.
  *
- * @param content columns that tell rows apart
- * @param cuts    for each of the child's partitions, once it is decided: which part of its rows to take, and of how many
+ * @param split how many partitions these are
+ * @param parts for each of the child's partitions, which part of its rows to take, and of how many parts
  */
-final case class SlicedPartitionsExec(content: Seq[Attribute], cuts: Option[Cuts], child: SparkPlan)
+final case class SlicedPartitionsExec(split: Int, parts: Seq[Part], content: Seq[Attribute], child: SparkPlan)
   extends UnaryExecNode {
 
   override def output: Seq[Attribute] = child.output
-  override def outputPartitioning: Partitioning = UnknownPartitioning(0)
+  override def outputPartitioning: Partitioning = UnknownPartitioning(parts.length)
 
-  override protected def doExecute(): RDD[InternalRow] = cuts match {
-    case None => sparkContext.emptyRDD[InternalRow]
-    case Some(cuts) if cuts.parts.forall(_.of == 1) => child.execute()
-    case Some(cuts) =>
-      val (columns, input, parts) = (content, child.output, cuts.parts)
-      child.execute().mapPartitionsWithIndex { (i: Int, in: Iterator[InternalRow]) =>
-        val part = parts(i)
-        if (part.of == 1) in else {
-          val project = UnsafeProjection.create(columns, input)
-          in.filter(row => Math.floorMod(RepeatableOrderExec.contentHash(project(row)), part.of.toLong) == part.number)
-        }
+  override protected def doExecute(): RDD[InternalRow] = {
+    val (columns, input, wanted) = (content, child.output, parts)
+    child.execute().mapPartitionsWithIndex { (i: Int, in: Iterator[InternalRow]) =>
+      val Part(number, of) = wanted(i)
+      if (of == 1) in else {
+        val project = UnsafeProjection.create(columns, input)
+        in.filter(row => Math.floorMod(RepeatableOrderExec.contentHash(project(row)), of.toLong) == number)
       }
+    }
   }
 
-  override def simpleString(maxFields: Int): String = "SlicedPartitions" + cuts.map(c => s" $c").getOrElse("")
+  override def simpleString(maxFields: Int): String = s"SlicedPartitions $split in ${parts.length} slices"
 
   override protected def withNewChildInternal(newChild: SparkPlan): SlicedPartitionsExec = copy(child = newChild)
 }
 
-/** Part `number` of `of` parts of a slice. */
+/** Part `number` of `of`, counted from 0. */
 final case class Part(number: Int, of: Int)
-
-final case class Cuts(split: Int, parts: Seq[Part]) {
-  override def toString: String = s"$split split into ${parts.length} slices"
-}

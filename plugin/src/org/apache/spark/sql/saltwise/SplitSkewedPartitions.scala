@@ -3,61 +3,83 @@ package org.apache.spark.sql.saltwise
 import scala.annotation.tailrec
 
 import org.apache.spark.SparkContext
+import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Complete, Partial}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, ShufflePartitionsUtil, ShuffleQueryStageExec}
+import org.apache.spark.sql.execution.aggregate._
 import org.apache.spark.sql.internal.SQLConf
 
 /**
  * Decides, when the exchange of a [[SplitAggregation]] has run, which partitions are split, and fixes it in the plan.
  *
  * {{{
- *   before:  Union
- *            |- Complete - WholePartitions - ShuffleQueryStage
- *            +- Final - Exchange - Partial - SlicedPartitions - ShuffleQueryStage
+ *   before:  SkewSplit - Final - Exchange - Partial - SplitRead - ShuffleQueryStage
  *
  *   after:   Union
- *            |- Complete - WholePartitions(6 of 8 in 5 tasks) - AQEShuffleRead - ShuffleQueryStage
- *            +- Final - Exchange - Partial - SlicedPartitions(2 split into 7) - AQEShuffleRead - the same ShuffleQueryStage
+ *            |- Complete - WholePartitions(6 in 5 tasks) - AQEShuffleRead - ShuffleQueryStage
+ *            +- Final - Exchange - Partial - SlicedPartitions(2 in 7 slices) - AQEShuffleRead - ShuffleQueryStage
  *
- *   or:      Complete - WholePartitions(8 of 8 in 5 tasks) - AQEShuffleRead - ShuffleQueryStage
+ *   or:      Complete - WholePartitions(8 in 5 tasks) - AQEShuffleRead - ShuffleQueryStage
  * }}}
  *
- * Both branches read the stage of the first one, so each row is read once, whatever Spark did about reuse.
+ * Adaptive execution takes a plan only if it has no more exchanges than the one before, and neither has.
  */
 object SplitSkewedPartitions extends Rule[SparkPlan] {
 
   override def apply(plan: SparkPlan): SparkPlan = plan.transformDown {
-    case union @ UnionExec(Seq(whole, sliced)) =>
-      (wholeRead(whole), slicedRead(sliced)) match {
-        case (Some(WholePartitionsExec(options, None, stage: ShuffleQueryStageExec)), Some(slices))
-            if stage.isMaterialized && slices.cuts.isEmpty =>
-          decide(union, whole, sliced, options, slices, stage)
-        case _ => union
-      }
+    case split @ SkewSplitExec(last: BaseAggregateExec) =>
+      last.collectFirst {
+        case first: BaseAggregateExec if first.aggregateExpressions.forall(_.mode == Partial) => first
+      }.flatMap { first =>
+        readBelow(first.child).flatMap {
+          case read @ SplitReadExec(_, _, stage: ShuffleQueryStageExec) if stage.isMaterialized =>
+            inOnePhase(last, first).map(decide(_, last, read, stage))
+          case _ => None
+        }
+      }.getOrElse(split)
+  }
+
+  @tailrec
+  private def readBelow(plan: SparkPlan): Option[SplitReadExec] = plan match {
+    case read: SplitReadExec => Some(read)
+    case node: UnaryExecNode => readBelow(node.child)
+    case _ => None
   }
 
   private def decide(
-      union: UnionExec, whole: SparkPlan, sliced: SparkPlan, options: SkewOptions,
-      slices: SlicedPartitionsExec, stage: ShuffleQueryStageExec): SparkPlan = {
-    val received = Received.by(stage, options.workers)
-    val tasks = if (options.workersGiven) options.workers else adaptiveTasks(received, stage.session.sparkContext)
-    val pieces = received.oversize(tasks).flatMap(i => cut(stage, i, received, tasks, slices.content.nonEmpty))
+      complete: SparkPlan, last: SparkPlan, read: SplitReadExec, stage: ShuffleQueryStageExec): SparkPlan = {
+    val n = read.options.workers
+    val received = Received.by(stage, n)
+    val tasks = if (read.options.workersGiven) n else adaptiveTasks(received, stage.session.sparkContext)
+    val pieces = received.oversize(tasks).flatMap(cut(stage, _, received, tasks, read.content.nonEmpty))
     val split = pieces.map(_.partition).toSet
     val packed = received.pack(tasks, split)
-    val newWhole = whole.transformDown {
-      case read: WholePartitionsExec if read.packing.isEmpty =>
-        val specs = packed.runs.map(run => CoalescedPartitionSpec(run.start, run.end, run.map(received.bytes(_)).sum))
-        val packing = Packing(packed.tasks, options.workers - split.size, packed.share)
-        read.copy(packing = Some(packing), child = AQEShuffleReadExec(stage, specs))
+    val runs = packed.runs.map(run => CoalescedPartitionSpec(run.start, run.end, run.map(received.bytes(_)).sum))
+    val packing = Packing(packed.tasks, n - split.size, packed.share)
+
+    def reading(aggregate: SparkPlan, instead: SparkPlan): SparkPlan =
+      aggregate.transformUp { case node: SplitReadExec if node eq read => instead }
+    val whole = reading(complete, WholePartitionsExec(packing, AQEShuffleReadExec(stage, runs)))
+    if (split.isEmpty) whole else {
+      val slices = AQEShuffleReadExec(stage, pieces.flatMap(_.specs))
+      UnionExec(Seq(
+        whole,
+        reading(last, SlicedPartitionsExec(split.size, pieces.flatMap(_.parts), read.content, slices))))
     }
-    if (split.isEmpty) newWhole else {
-      val newSliced = sliced.transformDown {
-        case read: SlicedPartitionsExec if read.cuts.isEmpty =>
-          val cuts = Cuts(split.size, pieces.flatMap(_.parts))
-          read.copy(cuts = Some(cuts), child = AQEShuffleReadExec(stage, pieces.flatMap(_.specs)))
-      }
-      union.copy(children = Seq(newWhole, newSliced))
+  }
+
+  /** Final over Partial, folded into Complete. Its rows are grouped by key already, so it asks for no clustering. */
+  private def inOnePhase(last: BaseAggregateExec, first: BaseAggregateExec): Option[SparkPlan] = {
+    val complete: Seq[AggregateExpression] = first.aggregateExpressions.map(_.copy(mode = Complete))
+    last match {
+      case node: HashAggregateExec => Some(node.copy(None, groupingExpressions = first.groupingExpressions,
+        aggregateExpressions = complete, initialInputBufferOffset = 0, child = first.child))
+      case node: ObjectHashAggregateExec => Some(node.copy(None, groupingExpressions = first.groupingExpressions,
+        aggregateExpressions = complete, initialInputBufferOffset = 0, child = first.child))
+      case node: SortAggregateExec => Some(node.copy(None, groupingExpressions = first.groupingExpressions,
+        aggregateExpressions = complete, initialInputBufferOffset = 0, child = first.child))
+      case _ => None
     }
   }
 
@@ -91,19 +113,5 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
         conf.getConf(SQLConf.COALESCE_PARTITIONS_MIN_PARTITION_SIZE))
       math.min(most.toLong, math.max(1L, math.ceil(total.toDouble / math.max(1L, target)).toLong)).toInt
     }
-  }
-
-  @tailrec
-  private def wholeRead(plan: SparkPlan): Option[WholePartitionsExec] = plan match {
-    case read: WholePartitionsExec => Some(read)
-    case node: UnaryExecNode => wholeRead(node.child)
-    case _ => None
-  }
-
-  @tailrec
-  private def slicedRead(plan: SparkPlan): Option[SlicedPartitionsExec] = plan match {
-    case read: SlicedPartitionsExec => Some(read)
-    case node: UnaryExecNode => slicedRead(node.child)
-    case _ => None
   }
 }
