@@ -114,12 +114,12 @@ class Agree:
         stock = self.stock(query, conf)
         given = options or {}
         # Where adaptive execution may look, what dchoices rewrites split rewrites too; n is told, as it is for few rows.
-        adaptive = (conf or {}).get("spark.sql.adaptive.enabled", True)
+        adaptive = bool((conf or {}).get("spark.sql.adaptive.enabled", True))
         both = adaptive and "dchoices" in strategies and "hot" not in given
         for strategy in [*strategies, "split"] if both else strategies:
             toggle = toggled({"strategy": strategy, **({"partitions": 4} if strategy == "split" else {}), **given})
             ours = self._run(query, {**(conf or {}), **toggle})
-            chosen = "dchoices" if strategy == "auto" else strategy
+            chosen = ("split" if adaptive else "dchoices") if strategy == "auto" else strategy
             assert f"], {chosen}, n=" in ours.plan, ours.plan
             self._compare(stock, ours, close, routes if strategy in strategies else None, f"strategy {strategy}")
 

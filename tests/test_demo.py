@@ -68,7 +68,7 @@ def test_words_of_the_outcome(outcome: Outcome) -> None:
         "NULL has 2.5%; n = 8 workers"
     )
     assert demo.closing([outcome]).startswith("All answers equal stock Spark's.")
-    assert outcome.auto.startswith("Rewritten: rows go to their worker by dchoices, n=8")
+    assert outcome.auto == "Rewritten: rows are shuffled once by key, and what gets too many is split, n=8."
 
 
 def test_different_answers_would_be_told() -> None:

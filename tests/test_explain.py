@@ -21,7 +21,7 @@ def test_rewritten(session: SparkSession) -> None:
     found = explain(session, "SELECT k, collect_list(v) FROM t GROUP BY k")
     assert "Skew" not in found.stock
     assert "SkewRoute" in found.ours
-    assert found.reason.startswith("Rewritten: rows go to their worker by dchoices, n=4, theta=0.05")
+    assert found.reason == "Rewritten: rows are shuffled once by key, and what gets too many is split, n=4."
 
 
 def test_strategy_and_partitions(session: SparkSession) -> None:
@@ -74,7 +74,7 @@ def test_session_stays_as_it_was(session: SparkSession) -> None:
         ("DROP VIEW t", "Spark refuses the query: Syntax error at or near 'DROP'."),
         (
             "SELECT /*+ SKEW_GROUPBY(pgk) */ k, count(*) FROM t GROUP BY k",
-            "strategy is 'pgk'; it must be one of auto, hash, shuffle, pkg, dchoices, wchoices, roundrobin; "
+            "strategy is 'pgk'; it must be one of auto, split, hash, shuffle, pkg, dchoices, wchoices, roundrobin; "
             "did you mean 'pkg'?",
         ),
     ],

@@ -63,6 +63,13 @@ def test_balanced(df: DataFrame, strategy: str) -> None:
     assert 2 < found.states <= 2 * WORKERS
 
 
+def test_a_split_key_is_on_several_workers(df: DataFrame) -> None:
+    by_key = loads(grouped(df, "hash"))
+    found = loads(grouped(df, "split"))
+    assert max(found.rows) < max(by_key.rows) / 2
+    assert sum(found.rows) >= ROWS  # the tasks that merge read states
+
+
 def test_stock_spark_receives_states(df: DataFrame) -> None:
     found = loads(df.groupBy("k").agg(F.collect_list("id")))
     assert found.states == sum(found.rows) == 2 * 3  # keys by sources

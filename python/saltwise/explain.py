@@ -83,7 +83,7 @@ def explain(spark: SparkSession, query: str, strategy: str | None = None, partit
         PluginMissingError: the session has no plugin.
 
     >>> explain(spark, "SELECT id % 2, collect_list(id) FROM range(9) GROUP BY 1").reason  # doctest: +SKIP
-    'Rewritten: rows go to their worker by dchoices, n=4, theta=0.05, capacity=80, epsilon=0.0001.'
+    'Rewritten: rows are shuffled once by key, and what gets too many is split, n=4.'
     """
     SkewOptions(strategy=strategy, partitions=partitions)
     require_plugin(spark)
@@ -113,9 +113,15 @@ def _plan(spark: SparkSession, query: str) -> str:
 def _reason(plan: str) -> str:
     routed = re.findall(r"SkewRoute \[.*?\], (.*)", plan)
     left = re.findall(f"{_LEFT_ALONE}(.*)", plan)
-    said = [f"Rewritten: rows go to their worker by {options}." for options in routed]
+    said = [f"Rewritten: {_how(options)}." for options in routed]
     said += [f"Left alone: {reason}." for reason in left]
     return "\n".join(dict.fromkeys(said)) or "Left alone: there is no GROUP BY in the query."
+
+
+def _how(options: str) -> str:
+    if options.startswith("split, "):
+        return f"rows are shuffled once by key, and what gets too many is split, {options.removeprefix('split, ')}"
+    return f"rows go to their worker by {options}"
 
 
 def _short(plan: str) -> str:

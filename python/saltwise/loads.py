@@ -52,7 +52,8 @@ def worker_loads(spark: SparkSession, action: Callable[[], T]) -> WorkerLoads[T]
     """Run an action with one aggregate and return what each worker received.
 
     The workers are the tasks that read what SkewRoute sent. In a plan without SkewRoute they are the tasks
-    that read the first shuffle: its reducers, which stock Spark sends partial states. It needs no running UI.
+    that read the first shuffle: its reducers, which stock Spark sends partial states. With ``split`` the tasks that
+    merge states, beside those that read whole partitions, count as workers too. It needs no running UI.
 
     Args:
         spark: a classic session.
@@ -77,9 +78,10 @@ def worker_loads(spark: SparkSession, action: Callable[[], T]) -> WorkerLoads[T]
         seconds = perf_counter() - started
     stages = _stages(context, group)
     workers = _workers(stages)
-    rows = [task.shuffleReadMetrics().recordsRead() for task in workers.tasks()]
-    if workers.reads_route(stages):
-        states = sum(task.shuffleWriteMetrics().recordsWritten() for task in workers.tasks())
+    tasks = [task for stage in workers for task in stage.tasks()]
+    rows = [task.shuffleReadMetrics().recordsRead() for task in tasks]
+    if workers[0].routes(stages):
+        states = sum(task.shuffleWriteMetrics().recordsWritten() for task in tasks)
     else:
         states = sum(rows)
     return WorkerLoads(rows, states, seconds, result)
@@ -99,8 +101,9 @@ class _Stage:
     def reads(self, other: _Stage) -> bool:
         return not self.sources.isdisjoint(other.rdds)
 
-    def reads_route(self, stages: list[_Stage]) -> bool:
-        return any("SkewRoute" in other.operators and self.reads(other) for other in stages)
+    def routes(self, stages: list[_Stage]) -> frozenset[int]:
+        """Return the stages with a SkewRoute whose shuffle it reads."""
+        return frozenset(other.id for other in stages if "SkewRoute" in other.operators and self.reads(other))
 
     def tasks(self) -> list[Any]:
         """Return the metrics of the task of each partition that succeeded, whichever attempt it was."""
@@ -113,17 +116,18 @@ class _Stage:
         return [succeeded[partition] for partition in sorted(succeeded)]
 
 
-def _workers(stages: list[_Stage]) -> _Stage:
-    """Return the stage whose tasks are the workers."""
+def _workers(stages: list[_Stage]) -> list[_Stage]:
+    """Return the stages whose tasks are the workers: one, or with `split` the two that read the same shuffle."""
     readers = [stage for stage in stages if any(stage.reads(other) for other in stages)]
-    routed = [stage for stage in readers if stage.reads_route(stages)]
+    routed = [stage for stage in readers if stage.routes(stages)]
     first = [stage for stage in readers if not any(stage.reads(other) for other in readers)]
     found = routed or first
     if not found:
         raise SaltwiseError("The action read no shuffle: run an aggregate, and one that is not cached.")
-    if len(found) > 1:
-        raise SaltwiseError(f"The action ran {len(found)} aggregates: measure one at a time.")
-    return found[0]
+    aggregates = len({stage.routes(stages) for stage in routed}) if routed else len(found)
+    if aggregates > 1:
+        raise SaltwiseError(f"The action ran {aggregates} aggregates: measure one at a time.")
+    return found
 
 
 def _stages(context: SparkContext, group: str) -> list[_Stage]:

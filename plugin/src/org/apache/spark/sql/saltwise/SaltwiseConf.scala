@@ -17,7 +17,8 @@ object SaltwiseConf {
 
   val Strategy: ConfigEntry[String] = buildConf(Prefix + "strategy")
     .doc("How rows are sent to workers: " + SkewStrategy.names.mkString(", ") + ". auto rewrites only " +
-      "aggregates whose state grows with their rows, by dchoices, and leaves the rest alone.")
+      "aggregates whose state grows with their rows, by split (by dchoices where adaptive execution is off), and " +
+      "leaves the rest alone.")
     .version("0.1.0")
     .stringConf
     .createWithDefault(SkewStrategy.Auto)

@@ -27,6 +27,7 @@ import org.apache.spark.sql.types.IntegerType
  * Spark's own strategy plans the aggregate, and SkewRoute goes below what it planned. So every aggregate that
  * merges in Spark works unchanged, and the states that Partial makes are merged by Final: at most d for a head
  * key and two for a tail key, whatever worker a row was sent to. The price is one more shuffle, of raw rows.
+ * The strategy `split` has a plan of its own, [[SplitAggregation]].
  *
  * Where the conf or the hint is on and the aggregate is left alone all the same, the plan says why.
  */
@@ -66,10 +67,10 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
         Nil
     }
 
-  /** auto stands for D-Choices once it has decided to rewrite; so does split where nothing could be decided later. */
+  /** auto stands for split once it has decided to rewrite. Without adaptive execution nobody could decide a split. */
   private def chosen(options: SkewOptions): SkewOptions = options.strategy match {
-    case SkewStrategy.Auto => options.copy(strategy = SkewStrategy.DChoices)
-    case SkewStrategy.Split if !conf.adaptiveExecutionEnabled => options.copy(strategy = SkewStrategy.DChoices)
+    case SkewStrategy.Auto | SkewStrategy.Split =>
+      options.copy(strategy = if (conf.adaptiveExecutionEnabled) SkewStrategy.Split else SkewStrategy.DChoices)
     case _ => options
   }
 
