@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import Agree, WithConf, plan_text
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from saltwise import skew_groupby
+
+if TYPE_CHECKING:
+    from tests.conftest import Agree, WithConf
 
 ROWS, HOT = 60_000, 7
 
@@ -39,7 +43,9 @@ def plain(df: DataFrame) -> DataFrame:
 def decided(df: DataFrame) -> tuple[list[str], str]:
     """The rows, sorted, and the final plan."""
     found = sorted(map(str, df.collect()))
-    return found, plan_text(df).split("== Initial Plan ==")[0]
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        df.explain()
+    return found, out.getvalue().split("== Initial Plan ==")[0]
 
 
 @pytest.fixture(scope="module")
