@@ -83,6 +83,11 @@ def table_2(lab: Lab) -> Outcome:
             "On-Greedy is very close to Off-Greedy",
             f"at most {max(difference for _, difference in greedy):.1e} of the messages above it",
             max(difference for _, difference in greedy) < 0.01,
+            unless(
+                max(difference for _, difference in greedy) < 0.01,
+                "The paper's own table has 6.4e-3 (WP, n = 10): where a second hot key is placed before the hottest one "
+                "has grown is a matter of the order in which they come.",
+            ),
         ),
         Claim(
             "Q1, table II",
