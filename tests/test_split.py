@@ -57,6 +57,7 @@ def views(spark: SparkSession) -> Iterator[None]:
     spark.catalog.dropTempView("names")
 
 
+@pytest.mark.smoke
 def test_an_oversize_partition_is_read_in_slices_and_the_others_whole(spark: SparkSession) -> None:
     found, plan = decided(grouped(rows(spark), partitions=8))
     assert found == sorted(map(str, plain(rows(spark)).collect()))
@@ -66,6 +67,7 @@ def test_an_oversize_partition_is_read_in_slices_and_the_others_whole(spark: Spa
     assert len(set(re.findall(r"skewpartitioning\(8\), REPARTITION_BY_NUM, \[plan_id=\d+\]", plan))) == 1
 
 
+@pytest.mark.smoke
 def test_nothing_is_split_and_nothing_merged_where_no_partition_is_oversize(spark: SparkSession) -> None:
     found, plan = decided(grouped(rows(spark, share=0.01), partitions=8))
     assert found == sorted(map(str, plain(rows(spark, share=0.01)).collect()))
@@ -98,6 +100,7 @@ def test_rows_count_where_bytes_hide_a_hot_key(spark: SparkSession) -> None:
     assert "SlicedPartitions 1 in" in plan
 
 
+@pytest.mark.smoke
 def test_one_map_task_is_cut_by_the_content_of_its_rows(spark: SparkSession) -> None:
     found, plan = decided(grouped(rows(spark, mappers=1), partitions=8))
     assert found == sorted(map(str, plain(rows(spark, mappers=1)).collect()))
@@ -112,6 +115,7 @@ def test_rows_that_a_second_run_may_compute_otherwise_are_not_cut_by_content(spa
     assert "SlicedPartitions" not in plan
 
 
+@pytest.mark.smoke
 def test_each_row_is_read_once_where_spark_reuses_no_exchange(spark: SparkSession, with_conf: WithConf) -> None:
     with with_conf({"spark.sql.exchange.reuse": False}):
         # Two runs of rand() without a seed of its own would differ.
@@ -178,6 +182,7 @@ def test_split_works_over_buckets(spark: SparkSession) -> None:
         spark.sql("DROP TABLE bucketed")
 
 
+@pytest.mark.smoke
 def test_several_aggregates_of_one_query_are_split(agree: Agree, views: None) -> None:
     query = """
         SELECT a.k, a.n, b.c, (SELECT max(n) FROM (SELECT k, count(*) AS n FROM skewed GROUP BY k)) AS most

@@ -240,7 +240,7 @@ def reproduce(
     """Run the papers' experiments that need no cluster, and check their claims.
 
     Each writes a CSV and a figure, and claims.md says what holds. No Spark
-    runs. In full size, all of them take an hour or two.
+    runs. In full size, all of them take about an hour.
 
     \b
     Examples:

@@ -196,7 +196,7 @@ def figure_5(lab: Lab) -> Outcome:
             all(abs(float(peak[n]["z"]) - float(heads[n]["z"])) <= 0.2 for n in (50, 100)),
             unless(
                 all(abs(float(peak[n]["z"]) - float(heads[n]["z"])) <= 0.2 for n in (50, 100)),
-                "Relative to PKG's: from z = 1.6 on few keys occur at all, so PKG's own memory falls faster than the head.",
+                "It is relative to PKG's, which falls faster than the head where few keys occur at all.",
             ),
         ),
     ]
