@@ -15,7 +15,7 @@ from typing import TextIO
 from saltwise._java import ensure_java
 
 ROOT = Path(__file__).resolve().parent.parent
-TOOLS = ["pytest", "hypothesis", "numpy", "pandas<3"]
+TOOLS = ["pytest", "hypothesis", "pandas<3"]
 FOREIGN = {"PYTHONPATH", "SPARK_HOME", "PYSPARK_DRIVER_PYTHON"}
 
 
@@ -51,7 +51,7 @@ def commands(venv: Path, wheel: Path, version: str) -> list[list[str | Path]]:
     smoke = ["-m", "smoke", "-p", "no:cacheprovider", "--import-mode=importlib", "--rootdir=tests", "tests"]
     return [
         *make_venv,
-        [*install, f"pyspark=={version}", wheel, *TOOLS],
+        [*install, f"pyspark=={version}", f"{wheel}[simulate]", *TOOLS],
         [*install, "--force-reinstall", "--no-deps", wheel],
         [venv / "bin" / "pytest", *smoke],
     ]

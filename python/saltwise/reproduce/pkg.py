@@ -85,7 +85,7 @@ def table_2(lab: Lab) -> Outcome:
             max(difference for _, difference in greedy) < 0.01,
             unless(
                 max(difference for _, difference in greedy) < 0.01,
-                "The paper's own table has 6.4e-3 (WP, n = 10); which hot keys meet on a worker is a matter of their order.",
+                "The paper's own table has 6.4e-3 (WP, n = 10); which hot keys share a worker depends on their order.",
             ),
         ),
         Claim(
