@@ -50,6 +50,9 @@ def test_every_strategy_gives_the_answers_of_stock_spark(outcome: Outcome) -> No
 
 def test_every_worker_counts(outcome: Outcome) -> None:
     for strategy, load in outcome.loads.items():
+        if strategy == "split":  # its workers are as many tasks as it takes, and some of them merge states
+            assert sum(load.rows) >= outcome.rows
+            continue
         assert len(load.rows) == WORKERS, strategy
         assert sum(load.rows) == outcome.rows, strategy
 
@@ -79,7 +82,7 @@ def test_different_answers_would_be_told() -> None:
     with console.capture() as capture:
         console.print(demo.table(wrong))
     assert [line.split("│")[-2].strip() for line in capture.get().split("\n") if line.startswith("│")] == [
-        "expected", "equal", "equal", "differ", "equal", "equal", "equal",
+        "expected", "equal", "equal", "equal", "differ", "equal", "equal", "equal",
     ]  # fmt: skip
 
 
