@@ -16,7 +16,7 @@ from .errors import SaltwiseError, SaltwiseValueError
 from .files import FORMATS, check_exists, column, format_of, read_file, unreadable
 from .options import EPSILON, STRATEGIES, SkewOptions
 from .spark_errors import SPARK_ERRORS
-from .terminal import SparkTasks, console, quiet_session
+from .terminal import SparkTasks, console, progress_bar, quiet_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,8 +104,6 @@ def demo(
       saltwise demo
       saltwise demo --quick --partitions 20 --out loads.svg
     """
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     from . import demo as demonstration
     from .picture import check_can_draw, draw_loads
 
@@ -115,15 +113,7 @@ def demo(
     screen = console()
     outcomes = []
     with (
-        Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            console=screen,
-            transient=True,
-            disable=not screen.is_terminal,
-        ) as progress,
+        progress_bar(screen) as progress,
         TemporaryDirectory(prefix="saltwise-", ignore_cleanup_errors=True) as folder,
     ):
         total = len(demonstration.QUERIES) * demonstration.runs(rounds)
@@ -247,8 +237,6 @@ def reproduce(
       saltwise reproduce --quick
       saltwise reproduce pkg-table2 dchoices-fig10 --out figures
     """
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     try:
         from . import reproduce as papers
     except ImportError as error:
@@ -256,15 +244,7 @@ def reproduce(
 
     chosen = papers.experiments(names or [])
     screen = console()
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=screen,
-        transient=True,
-        disable=not screen.is_terminal,
-    ) as progress:
+    with progress_bar(screen) as progress:
         tasks = {experiment: progress.add_task(experiment.name, start=False, total=None) for experiment in chosen}
 
         def report(experiment: papers.Experiment, done: int, steps: int) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark import SparkContext
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from .errors import SaltwiseError
 from .session import configure
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
 def console() -> Console:
     """Return a console as wide as the terminal; where there is none, wide enough for plans."""
     return Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=120)
+
+
+def progress_bar(screen: Console) -> Progress:
+    """Return a bar for long work, which is shown in a terminal only and leaves nothing behind."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal)
 
 
 @contextmanager
