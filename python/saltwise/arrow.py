@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import mmh3
 import numpy as np
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import ArrayType, DataType, IntegerType, MapType, NumericType, StructField, StructType
 
 from .calls import Call
@@ -43,7 +45,8 @@ class ArrowGroupedData:
         routing: the strategy and its parameters.
 
     Raises:
-        SaltwiseValueError: there is no column to group by, a key is or holds a map, or the DataFrame is a stream.
+        SaltwiseValueError: there is no column to group by, a key is or holds a map.
+        SaltwiseError: the DataFrame is a stream.
     """
 
     def __init__(self, df: DataFrame, cols: Sequence[Column | str | int | list[Any]], routing: Routing) -> None:
@@ -94,6 +97,16 @@ class ArrowGroupedData:
         """Return the largest values of number columns, all by default, as ``GroupedData.max``."""
         return self._of_numbers("max", cols)
 
+    def pivot(self, pivot_col: str, values: list[Any] | None = None) -> NoReturn:
+        """Refuse: the groups of a pivot are those of its column too.
+
+        Raises:
+            SaltwiseError: always; it says what to write.
+        """
+        raise SaltwiseError(
+            f"pivot is not there with engine='arrow': group by {pivot_col} too, and pivot the result by df.groupBy."
+        )
+
     def _of_numbers(self, function: str, cols: Sequence[str]) -> DataFrame:
         stock = getattr(self._stock, function)(*cols)
         names = cols or [_quoted(field.name) for field in self._df.schema if isinstance(field.dataType, NumericType)]
@@ -143,8 +156,16 @@ def routed(rows: DataFrame, keys: Sequence[str], routing: Routing) -> DataFrame:
         routing: the strategy and its parameters.
 
     Raises:
-        SaltwiseValueError: a key is or holds a map.
+        SaltwiseValueError: a key is or holds a map, or Arrow has no type for a column.
     """
+    for field in rows.schema:
+        try:
+            to_arrow_type(field.dataType)
+        except PySparkException as error:
+            raise SaltwiseValueError(
+                f"a column is of type {field.dataType.simpleString()}, for which pyspark has no Arrow type: cast it, or "
+                "group by the plugin or by df.groupBy."
+            ) from error
     for name in keys:
         if not _has_hash(rows.schema[name].dataType):
             raise SaltwiseValueError(
