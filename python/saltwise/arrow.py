@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import mmh3
 import numpy as np
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import ArrayType, DataType, IntegerType, MapType, NumericType, StructField, StructType
 
 from .calls import Call
@@ -73,7 +71,8 @@ class ArrowGroupedData:
         if len(exprs) == 1 and isinstance(exprs[0], dict):
             columns = [F.call_function(f, F.col(name)) for name, f in exprs[0].items()]
             return self.agg(*columns).select(*map(_quoted, stock.columns))
-        return self._two_phases([mergeable(column) for column in exprs], stock.schema)  # type: ignore[arg-type]
+        names = stock.columns[len(stock.columns) - len(exprs) :]
+        return self._two_phases([*map(mergeable, exprs, names)], stock.schema)  # type: ignore[arg-type]
 
     def count(self) -> DataFrame:
         """Count the rows of each group, as ``GroupedData.count``."""
@@ -114,69 +113,67 @@ class ArrowGroupedData:
 
     def _two_phases(self, aggregates: Sequence[Mergeable], result: StructType) -> DataFrame:
         """Return the aggregates by group; `result` has the names and the types that Spark gives them."""
-        of = result[len(result) - len(aggregates) :]
-        keys = [f"k{i}" for i in range(len(self._keys))]
-        values = [[f"v{i}_{j}" for j in range(len(a.values))] for i, a in enumerate(aggregates)]
-        parts = [
-            [part.alias(f"p{i}_{j}") for j, part in enumerate(a.rule.parts(_columns(values[i]), a.others, of[i].dataType))]
-            for i, a in enumerate(aggregates)
-        ]
-        merged = [
-            a.rule.merge(_columns(f"p{i}_{j}" for j in range(len(parts[i]))), a.others, of[i].dataType).alias(f"r{i}")
-            for i, a in enumerate(aggregates)
-        ]
-        # Only what is needed travels, and nothing after this line knows a name of the user's.
-        rows = self._df.select(
-            *(key.alias(name) for key, name in zip(self._keys, keys, strict=True)),
-            *(value.alias(name) for i, a in enumerate(aggregates) for value, name in zip(a.values, values[i], strict=True)),
-        )
-        whole = (
-            routed(rows, keys, self._routing)
-            .groupBy(*keys, WORKER)
-            .agg(*(part for each in parts for part in each))
-            .groupBy(*keys)
-            .agg(*merged)
-        )
-        # spark.sql.retainGroupColumns may leave the keys out.
-        shown = whole.columns[len(whole.columns) - len(result) :]
+        fields = list(result)[len(result) - len(aggregates) :]
+        columns, keys = _named("k", self._keys)
+        parts, merged = [], []
+        for i, (aggregate, field) in enumerate(zip(aggregates, fields, strict=True)):
+            rule, others, of = aggregate.rule, aggregate.others, field.dataType
+            named, held = _named(f"v{i}_", aggregate.values)
+            columns += named
+            named, held = _named(f"p{i}_", rule.parts(held, others, of))
+            parts += named
+            merged.append(rule.merge(held, others, of).alias(f"r{i}"))
+        # Only what is needed travels, under names that the user's cannot clash with.
+        rows = routed(self._df.select(*columns), len(keys), self._routing)
+        # Where spark.sql.retainGroupColumns is off, only what agg names is kept.
+        kept, of_parts = _named("part_k", keys)
+        halves = rows.groupBy(*keys, WORKER).agg(*kept, *parts)
+        kept, of_whole = _named("whole_k", of_parts)
+        whole = halves.groupBy(*of_parts).agg(*kept, *merged)
+        shown = [*of_whole, *(F.col(f"r{i}") for i in range(len(merged)))][-len(result) :]
         return whole.select(
-            *(F.col(name).alias(field.name, metadata=field.metadata) for name, field in zip(shown, result, strict=True))
+            *(column.alias(field.name, metadata=field.metadata) for column, field in zip(shown, result, strict=True))
         )
 
 
 WORKER = "worker"
 
+WITHOUT_HASH = ("map", "variant")
+"""Types that xxhash64 does not take."""
 
-def routed(rows: DataFrame, keys: Sequence[str], routing: Routing) -> DataFrame:
+NOT_IN_ARROW = ("yearmonthinterval", "interval")
+"""Types that mapInArrow does not take."""
+
+
+def routed(rows: DataFrame, keys: int, routing: Routing) -> DataFrame:
     """Send rows to workers: the column "worker" tells them apart, and each has a partition of its own.
 
     Args:
-        rows: keys and values.
-        keys: names of the key columns.
+        rows: the columns of the key, and then the values.
+        keys: how many columns the key has.
         routing: the strategy and its parameters.
 
     Raises:
-        SaltwiseValueError: a key is or holds a map, or Arrow has no type for a column.
+        SaltwiseValueError: a key is or holds a map, or a column an interval of months.
     """
-    for field in rows.schema:
-        try:
-            to_arrow_type(field.dataType)
-        except PySparkException as error:
+    for i, field in enumerate(rows.schema):
+        if _holds(field.dataType, NOT_IN_ARROW):
             raise SaltwiseValueError(
-                f"a column is of type {field.dataType.simpleString()}, for which pyspark has no Arrow type: cast it, or "
-                "group by the plugin or by df.groupBy."
-            ) from error
-    for name in keys:
-        if not _has_hash(rows.schema[name].dataType):
-            raise SaltwiseValueError(
-                f"a key is of type {rows.schema[name].dataType.simpleString()}; with engine='arrow' a key may hold no "
-                "map: group by map_entries of it, or by df.groupBy."
+                f"a column is of type {field.dataType.simpleString()}, which pyspark does not carry by Arrow: cast it, "
+                "or group by the plugin or by df.groupBy."
             )
-    columns = rows.columns
+        if i < keys and _holds(field.dataType, WITHOUT_HASH):
+            raise SaltwiseValueError(
+                f"a key is of type {field.dataType.simpleString()}; with engine='arrow' a key may hold no map: group "
+                "by map_entries of it, or by df.groupBy."
+            )
+    names = rows.columns
     if routing.depends_on_order:
-        rows = rows.sortWithinPartitions(F.xxhash64(*(f.name for f in rows.schema if _has_hash(f.dataType))))
+        rows = rows.sortWithinPartitions(
+            F.xxhash64(*(f.name for f in rows.schema if not _holds(f.dataType, WITHOUT_HASH)))
+        )
     # xxhash64 takes -0.0 for 0.0 and all NaNs for one, as GROUP BY does.
-    hashed = rows.select(*columns, F.xxhash64(*keys).alias("hash"))
+    hashed = rows.select(*names, F.xxhash64(*names[:keys]).alias("hash"))
     schema = StructType([*rows.schema.fields, StructField(WORKER, IntegerType(), nullable=False)])
     return hashed.mapInArrow(router(routing), schema).repartition(routing.workers, WORKER)
 
@@ -228,18 +225,22 @@ def _as_column(df: DataFrame, key: Any) -> Column:
     return F.col(key) if isinstance(key, str) else key
 
 
-def _columns(names: Iterable[str]) -> list[Column]:
-    return [F.col(name) for name in names]
+def _named(prefix: str, columns: Sequence[Column]) -> tuple[list[Column], list[Column]]:
+    """Give columns names; return them, and what refers to them."""
+    names = [f"{prefix}{i}" for i in range(len(columns))]
+    return [c.alias(name) for c, name in zip(columns, names, strict=True)], [F.col(name) for name in names]
 
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _has_hash(data_type: DataType) -> bool:
-    """Whether Spark's xxhash64 takes values of this type."""
+def _holds(data_type: DataType, names: Sequence[str]) -> bool:
+    """Whether a type, or one inside of it, has one of these names."""
     if isinstance(data_type, StructType):
-        return all(_has_hash(field.dataType) for field in data_type)
-    if isinstance(data_type, ArrayType):
-        return _has_hash(data_type.elementType)
-    return not isinstance(data_type, MapType) and data_type.typeName() != "variant"
+        inside = [field.dataType for field in data_type]
+    elif isinstance(data_type, ArrayType):
+        inside = [data_type.elementType]
+    else:
+        inside = [data_type.keyType, data_type.valueType] if isinstance(data_type, MapType) else []
+    return data_type.typeName() in names or any(_holds(each, names) for each in inside)

@@ -50,13 +50,17 @@ class Mergeable:
     others: Columns
 
 
-def mergeable(column: Column) -> Mergeable:
+def mergeable(column: Column, name: str) -> Mergeable:
     """Return the two phases of an aggregate.
+
+    Args:
+        column: the aggregate.
+        name: what Spark calls it.
 
     Raises:
         SaltwiseValueError: the Column is not one call of a function that merges.
 
-    >>> len(mergeable(F.max_by("page", "ms")).values)  # doctest: +SKIP
+    >>> len(mergeable(F.max_by("page", "ms"), "max_by(page, ms)").values)  # doctest: +SKIP
     2
     """
     call = call_of(column)
@@ -67,10 +71,9 @@ def mergeable(column: Column) -> Mergeable:
         and (call.condition is None or call.name not in _NULL_IS_A_VALUE)
     ):
         return of_call(call)
-    text = str(column).removeprefix("Column<'").removesuffix("'>")
     raise SaltwiseValueError(
-        f"agg got {text}; with engine='arrow' a column is one call, without DISTINCT, of {', '.join(RULES)}: "
-        "compute further in a select, and group by the plugin or by df.groupBy for anything else."
+        f"agg got {name!r}; with engine='arrow' a column is one call, without DISTINCT, of {', '.join(RULES)}: compute "
+        "further in a select, and group by the plugin or by df.groupBy for anything else."
     )
 
 
@@ -143,8 +146,21 @@ def _flat(parts: Columns, others: Columns, of: DataType) -> Column:
 
 
 _ITSELF = (
-    "any any_value bit_and bit_or bit_xor bool_and bool_or every first first_value hll_union_agg max min some"
-).split()
+    "any",
+    "any_value",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "bool_and",
+    "bool_or",
+    "every",
+    "first",
+    "first_value",
+    "hll_union_agg",
+    "max",
+    "min",
+    "some",
+)
 """Functions that merge their own results."""
 
 _NULL_IS_A_VALUE = ("any_value", "first", "first_value")

@@ -95,9 +95,7 @@ class Router:
     """
 
     def __init__(self, routing: Routing, source: int) -> None:
-        self._settings = Settings(
-            SPLITTING[routing.strategy], routing.theta, routing.epsilon, routing.choices or 0
-        )
+        self._settings = Settings(SPLITTING[routing.strategy], routing.theta, routing.epsilon, routing.choices or 0)
         self._workers = routing.workers
         [self._source] = new_sources(1, routing.workers, 0, self._settings, routing.capacity, source).each
         self._hash_on = np.empty(routing.capacity, np.int64)
@@ -109,8 +107,8 @@ class Router:
         Only keys on a counter are remembered, so memory is bounded by the sketch and the batch.
         """
         known = self._hash_on[: self._counters]
-        distinct, ids = np.unique(np.concatenate([known, hashes]), return_inverse=True)
-        ids = ids.astype(np.int32)
+        distinct, inverse = np.unique(np.concatenate([known, hashes]), return_inverse=True)
+        ids = inverse.astype(np.int32)
         source = self._source._replace(counter_of=np.full(len(distinct), -1, np.int32))
         source.key_on[: len(known)] = ids[: len(known)]
         source.counter_of[ids[: len(known)]] = np.arange(len(known))

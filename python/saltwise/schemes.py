@@ -94,9 +94,7 @@ class Sources(NamedTuple):
     each: tuple[Source, ...]
 
 
-def new_sources(
-    number: int, workers: int, keys: int, settings: Settings, capacity: int, first: int = 0
-) -> Sources:
+def new_sources(number: int, workers: int, keys: int, settings: Settings, capacity: int, first: int = 0) -> Sources:
     """Return sources that have seen nothing, numbered from `first` on."""
     itselves = np.zeros(number, SOURCE)
     itselves["index"] = np.arange(first, first + number)

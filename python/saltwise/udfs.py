@@ -117,8 +117,8 @@ def _items(values: pd.Series) -> tuple[list[Item], str]:
             return [None if number is None else int(number) for number in numbers], "bigint"
     if array.type not in _TYPES:
         raise SaltwiseValueError(
-            f"items come as {array.type}; they must be strings, or whole numbers (below 2^53 among NULLs): cast them to "
-            "string."
+            f"items come as {array.type}; they must be strings, or whole numbers (below 2^53 among NULLs): cast them "
+            "to string."
         )
     return array.to_pylist(), _TYPES[array.type]
 
