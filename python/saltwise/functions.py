@@ -20,7 +20,8 @@ def register(spark: SparkSession) -> tuple[str, ...]:
     * ``skew_worker(n, strategy, key_hash)`` takes the hash of a key in place of the key: write
       ``skew_worker(8, 'pkg', xxhash64(carrier))`` for the plugin's ``skew_worker(8, 'pkg', carrier)``, and every row
       has the same worker. Rows are routed as they come: over a shuffle, select from
-      ``(SELECT * FROM t SORT BY xxhash64(*))``, so that a task that runs again sends them where they went before.
+      ``(SELECT * FROM t SORT BY xxhash64(a, b, ...))``, all its columns, so that a task that runs again sends them
+      where they went before.
     * ``heavy_hitters`` and ``space_saving_top`` show items as strings, and ``space_saving_top`` takes no type.
     * Items are whole numbers or strings; others are refused, and are counted as ``CAST(... AS STRING)``. Whole numbers
       among NULLs come as doubles: they are counted as bigint, and refused beyond 2^53.
