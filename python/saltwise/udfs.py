@@ -90,9 +90,10 @@ def space_saving_estimate(sketches: pd.Series, items: pd.Series) -> pd.DataFrame
 def _router(n: int, strategy: str, session: Mapping[str, str]) -> Router:
     from pyspark import TaskContext
 
+    routing = settled(SkewOptions(strategy, n), session)
     task = TaskContext.get()
     assert task is not None
-    return Router(settled(SkewOptions(strategy, n), session), task.partitionId())
+    return Router(routing, task.partitionId())
 
 
 def _constant(name: str, given: tuple[pd.Series, ...], default: int, most: int) -> int:
