@@ -135,6 +135,17 @@ class Agree:
         """Compare a query with the same one that asks for Saltwise by itself, by a hint or by skew_groupby."""
         self._compare(self.stock(stock, conf), self._run(ours, conf or {}), close, routes, "the hint")
 
+    def arrow(
+        self, df: DataFrame, *cols: Any, query: Callable[[Any], DataFrame], close: Collection[str] = (), **options: Any
+    ) -> str:
+        """Compare a group-by of Spark with that of engine="arrow"; return the plan of the latter."""
+        stock = Answer(query(df.groupBy(*cols)))
+        ours = Answer(query(saltwise.skew_groupby(df, *cols, engine="arrow", **options)))
+        assert "MapInArrow route(" in ours.plan, ours.plan
+        wrong = differences(stock, ours, close)
+        assert not wrong, "\n".join(["engine='arrow' gives another answer:", *wrong, ours.plan])
+        return ours.plan
+
     def left_alone(
         self,
         query: Query,

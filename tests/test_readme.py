@@ -17,7 +17,7 @@ README = (ROOT / "README.md").read_text()
 MODULES = (
     *("choices", "errors", "explain", "groupby", "hashing", "loads", "options", "predict", "report", "session"),
     *("lossycounting", "reproduce", "reproduce.experiment", "simulate", "sketchformat", "slidingcounts"),
-    *("spacesaving", "streams"),
+    *("spacesaving", "streams", "arrow", "calls", "functions", "mergeable", "routing", "udfs"),
 )
 
 
@@ -31,7 +31,7 @@ def test_the_code_of_the_readme_runs(spark: SparkSession, capsys: pytest.Capture
             assert spark.sql(code).collect(), code
         ran += 1
     spark.catalog.dropTempView("flights")
-    assert ran == 7
+    assert ran == 8
     assert "Leave it alone" in capsys.readouterr().out or names["report"]
 
 

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 
 from ._version import __version__
 from .errors import PluginMissingError, SaltwiseError, SaltwiseValueError
+from .functions import register
 from .groupby import skew_groupby
 from .report import SkewReport, skew_report
 from .session import Status, configure, jar_path, status
@@ -23,6 +24,7 @@ __all__ = [
     "__version__",
     "configure",
     "jar_path",
+    "register",
     "skew_groupby",
     "skew_report",
     "status",

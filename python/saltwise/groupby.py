@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .errors import SaltwiseError, SaltwiseValueError
 from .options import SkewOptions, hot_json
-from .session import require_plugin
+from .session import require_plugin, session_options
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.group import GroupedData
+
+    from .arrow import ArrowGroupedData
+
+ENGINES = ("plugin", "arrow")
 
 
 def skew_groupby(
@@ -22,6 +27,7 @@ def skew_groupby(
     choices: int | None = None,
     sketch_capacity: int | None = None,
     hot: object = None,
+    engine: str = "plugin",
 ) -> GroupedData:
     """Group a DataFrame by key, so that no task gets more than its share of a hot key.
 
@@ -40,13 +46,20 @@ def skew_groupby(
         hot: hot keys that are known beforehand: a list of keys (tuples for several columns), a dict from key
             to its share of rows, or a report of :func:`saltwise.skew_report`. Routing then depends on the
             content of rows only.
+        engine: ``plugin``, or ``arrow`` for a session without it: rows are routed by ``mapInArrow`` then, to the same
+            workers, and aggregates are merged by Spark's public functions. It has the
+            methods and the limits of :class:`saltwise.arrow.ArrowGroupedData`, goes by ``dchoices`` where no strategy
+            is named, and takes neither ``auto`` nor ``hot``. The package has to be installed where Spark's Python
+            workers run.
 
     Returns:
-        Spark's own GroupedData: agg, count, sum, pivot and all the others.
+        Spark's own GroupedData: agg, count, sum, pivot and all the others; with ``engine="arrow"`` an
+        ArrowGroupedData, which has agg, count, sum, avg, mean, min and max.
 
     Raises:
         SaltwiseValueError: an option is out of range.
         PluginMissingError: the session has no plugin.
+        SaltwiseError: ``engine="arrow"`` and numpy is not installed.
 
     >>> df.skew_groupby("k", strategy="dchoices", partitions=4).count()  # doctest: +SKIP
     DataFrame[k: string, count: bigint]
@@ -60,5 +73,20 @@ def skew_groupby(
         sketch_capacity=sketch_capacity,
         hot=None if hot is None else hot_json(hot),
     )
+    if engine not in ENGINES:
+        raise SaltwiseValueError.unknown("engine", engine, ENGINES)
+    if engine == "arrow":
+        return _by_arrow(df, cols, options)  # type: ignore[return-value]
     require_plugin(df.sparkSession)
     return df.hint("skew_groupby", *options.hint()).groupBy(*cols)  # type: ignore[arg-type]
+
+
+def _by_arrow(df: DataFrame, cols: tuple[Any, ...], options: SkewOptions) -> ArrowGroupedData:
+    try:
+        from .arrow import ArrowGroupedData
+        from .routing import settled
+    except ImportError as error:
+        raise SaltwiseError(f"engine='arrow' needs {error.name}: run pip install 'saltwise[arrow]'.") from error
+    if options.hot is not None:
+        raise SaltwiseValueError("hot is given, and engine='arrow' takes none: leave hot out, or group by the plugin.")
+    return ArrowGroupedData(df, cols, settled(options, session_options(df.sparkSession)))

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ._jit import inlined, jit
+from . import hashing
+from ._jit import COMPILED, inlined, jit
 from .choices import find_optimal_choices
 from .spacesaving import Records, Summary, count_known, count_new, empty_summary
 
@@ -21,6 +22,16 @@ Ints = npt.NDArray[np.int32]
 
 HASH, SHUFFLE, PKG, DCHOICES, WCHOICES, ROUNDROBIN, GREEDY, POTC, ON_GREEDY, GIVEN = range(10)
 WITH_SKETCH = (DCHOICES, WCHOICES, ROUNDROBIN)
+
+SPLITTING = {
+    "hash": HASH,
+    "shuffle": SHUFFLE,
+    "pkg": PKG,
+    "dchoices": DCHOICES,
+    "wchoices": WCHOICES,
+    "roundrobin": ROUNDROBIN,
+}
+"""The schemes that the plugin has too, by name."""
 
 MINIMUM_ROWS = 16
 """Fewer messages than this never make a key hot: of a few, every key owns a large share."""
@@ -31,8 +42,9 @@ _solve = jit(find_optimal_choices)
 KEY = np.dtype([("hash", "i8"), ("first", "i4"), ("second", "i4"), ("placed", "i4")])
 """A distinct key: its hash, its first two choices, and its worker (-1: none yet) in schemes that never split one."""
 
-CHOICE = np.dtype([("key", "i4"), ("d", "i4"), ("count", "i4"), ("cursor", "i4"), ("bound", "i8")])
-"""The candidates of the key on a counter: for which key and d they were built, and where MINLOAD stands."""
+CHOICE = np.dtype([("hash", "i8"), ("d", "i4"), ("count", "i4"), ("cursor", "i4"), ("bound", "i8")])
+"""The candidates of the key on a counter: for which key's hash and d (0: none yet) they were built, and where MINLOAD
+stands."""
 
 SOURCE = np.dtype([("index", "i8"), ("turn", "i8"), ("choices", "i8"), ("solve_at", "i8")])
 """A source: which it is, the next worker of round-robin, d, and the number of messages at which d is solved anew."""
@@ -65,7 +77,7 @@ class Settings(NamedTuple):
     fixed: int
 
 
-def key_table(hashes: Longs, workers: int, placed: Ints) -> Records:
+def key_table(hashes: Longs, workers: int, placed: Ints | np.int32) -> Records:
     """Return a KEY for each of these hashes."""
     keys = np.empty(len(hashes), KEY)
     keys["hash"] = hashes
@@ -82,10 +94,10 @@ class Sources(NamedTuple):
     each: tuple[Source, ...]
 
 
-def new_sources(number: int, workers: int, keys: int, settings: Settings, capacity: int) -> Sources:
-    """Return sources that have seen nothing."""
+def new_sources(number: int, workers: int, keys: int, settings: Settings, capacity: int, first: int = 0) -> Sources:
+    """Return sources that have seen nothing, numbered from `first` on."""
     itselves = np.zeros(number, SOURCE)
-    itselves["index"] = np.arange(number)
+    itselves["index"] = np.arange(first, first + number)
     itselves["turn"] = itselves["index"] % workers
     itselves["choices"] = min(workers, settings.fixed or 2)
     itselves["solve_at"] = np.iinfo(np.int64).max if settings.fixed else int(np.ceil(1 / settings.theta))
@@ -100,8 +112,7 @@ def _source(itself: Records, load: Longs, keys: int, settings: Settings, capacit
     sketches = settings.scheme in WITH_SKETCH
     counters = capacity if sketches else 1
     choices = np.zeros(counters + 1, CHOICE)
-    choices["key"] = -1
-    choices[counters] = (-1, 0, workers, itself[0]["turn"], 0)
+    choices[counters] = (0, 0, workers, itself[0]["turn"], 0)
     candidates = np.empty((counters + 1, workers), np.int32)
     candidates[counters] = np.arange(workers)
     return Source(
@@ -116,7 +127,7 @@ def _source(itself: Records, load: Longs, keys: int, settings: Settings, capacit
 
 
 @jit
-def worker_of(key_hash: int, i: int, n: int) -> int:
+def _compiled_worker_of(key_hash: int, i: int, n: int) -> int:
     """F_i(key): MurmurHash3 x86_32 of the 8 bytes of the hash with seed i, modulo n; see saltwise.hashing."""
     bits = np.uint64(key_hash)
     h = np.uint32(i)
@@ -133,6 +144,10 @@ def worker_of(key_hash: int, i: int, n: int) -> int:
     h = np.uint32((h ^ (h >> np.uint32(13))) * np.uint32(0xC2B2AE35))
     h = np.uint32(h ^ (h >> np.uint32(16)))
     return int(np.int64(np.int32(h)) % n)
+
+
+worker_of = _compiled_worker_of if COMPILED else hashing.worker
+"""F_i(key). Without numba it is mmh3's, because numpy's numbers warn where they wrap around."""
 
 
 @jit
@@ -238,14 +253,14 @@ def _d_choices(s: Source, keys: Records, key: int, counter: int, load: Longs) ->
     if d >= n:
         return _least_loaded(s, len(s.choices) - 1, load)
     choice = s.choices[counter]
-    if choice["d"] != d or choice["key"] != key:
+    if choice["d"] != d or choice["hash"] != keys[key]["hash"]:
         found = 0
         for j in range(1, d + 1):
             worker = worker_of(keys[key]["hash"], j, n)
             if not (s.candidates[counter, :found] == worker).any():
                 s.candidates[counter, found] = worker
                 found += 1
-        choice["key"] = key
+        choice["hash"] = keys[key]["hash"]
         choice["d"] = d
         choice["count"] = found
         choice["cursor"] = s.itself[0]["index"] % found

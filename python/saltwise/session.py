@@ -136,6 +136,14 @@ def plugin_loaded(spark: SparkSession) -> bool:
     return spark.catalog.functionExists("saltwise_version")
 
 
+def session_options(spark: SparkSession) -> dict[str, str]:
+    """Return the options of skew_groupby that a session sets, by their names in Python; always the partitions."""
+    names = ("strategy", "partitions", "theta", "epsilon", "choices", "sketch.capacity")
+    values = {name.replace(".", "_"): spark.conf.get(f"spark.saltwise.{name}", None) for name in names}
+    partitions = str(spark.conf.get("spark.sql.shuffle.partitions"))
+    return {"partitions": partitions} | {name: value for name, value in values.items() if value}
+
+
 def require_plugin(spark: SparkSession) -> None:
     """Raise PluginMissingError where the session has no plugin, and say how to get it."""
     if not plugin_loaded(spark):

@@ -219,12 +219,7 @@ def _run(
 ) -> _Run:
     schemes = _schemes()
     codes = {
-        "hash": schemes.HASH,
-        "shuffle": schemes.SHUFFLE,
-        "pkg": schemes.PKG,
-        "dchoices": schemes.DCHOICES,
-        "wchoices": schemes.WCHOICES,
-        "roundrobin": schemes.ROUNDROBIN,
+        **schemes.SPLITTING,
         "greedy-d": schemes.GREEDY,
         "potc": schemes.POTC,
         "on-greedy": schemes.ON_GREEDY,

@@ -1,0 +1,188 @@
+"""saltwise.register: the SQL functions of a session without the plugin, held against the plugin's."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pandas as pd
+import pytest
+from pyspark.sql import SparkSession
+
+import saltwise
+from saltwise import SaltwiseValueError
+from saltwise.spacesaving import SpaceSaving
+from saltwise.udfs import udfs
+
+# Runs queries in a session without the plugin; prints what each of them returns, or why it is refused.
+WITHOUT_PLUGIN = """
+import json, re, sys
+from pyspark.sql import SparkSession, functions as F
+import saltwise
+
+builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+builder = builder.config("spark.ui.showConsoleProgress", "false")
+# What the other session says of its shuffles, which take longer.
+builder = builder.config("spark.sql.shuffle.partitions", "1").config("spark.saltwise.partitions", "4")
+spark = builder.getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+queries = json.load(sys.stdin)
+found = {"": [saltwise.register(spark), saltwise.status(spark).loaded]}
+for query in queries:
+    try:
+        found[query] = sorted(str(tuple(row)) for row in spark.sql(query).collect())
+    except Exception as error:
+        found[query] = re.search(r"SaltwiseValueError: (.*)", str(error))[1]
+rows = spark.range(900).select((F.col("id") % 10 % 4).alias("k"), "id")
+grouped = rows.skew_groupby("k", engine="arrow", strategy="wchoices").agg(F.count("*"), F.avg("id"))
+found["engine"] = [sorted(map(str, grouped.collect())), sorted(map(str, rows.groupBy("k").agg(F.count("*"), F.avg("id")).collect()))]
+print(json.dumps(found))
+"""
+
+WORDS = (
+    "(SELECT IF(id % 11 = 0, NULL, concat('w', pmod(xxhash64(id), 1 + id % 40))) AS k, id FROM range(0, 3000, 1, 2))"
+)
+NUMBERS = "(SELECT CAST(pmod(xxhash64(id), 1 + id % 40) AS {0}) AS k, id FROM range(0, 3000, 1, 2))"
+INTS, LONGS = NUMBERS.format("INT"), NUMBERS.format("BIGINT")
+
+# What both sessions answer alike.
+ALIKE = [
+    f"SELECT heavy_hitters(k, 3, 500) FROM {WORDS}",
+    f"SELECT heavy_hitters(k) FROM {WORDS}",
+    f"SELECT id % 3, heavy_hitters(k, 2) FROM {WORDS} GROUP BY 1",
+    *(f"SELECT base64(space_saving_agg(k, 50)) FROM {rows}" for rows in (WORDS, INTS, LONGS)),
+    f"SELECT base64(space_saving_agg(k)) FROM {LONGS}",
+    f"SELECT base64(space_saving_merge(s)) FROM (SELECT id % 5, space_saving_agg(k, 45) AS s FROM {WORDS} GROUP BY 1)",
+    "SELECT space_saving_merge(s) FROM VALUES (CAST(NULL AS BINARY)) AS t(s)",
+    f"SELECT space_saving_top(s, 4), space_saving_top(s) FROM (SELECT space_saving_agg(k, 500) AS s FROM {LONGS})",
+    f"SELECT space_saving_estimate(s, 'w0'), space_saving_estimate(s, 7), space_saving_estimate(s, NULL) FROM "
+    f"(SELECT space_saving_agg(k, 500) AS s FROM {WORDS})",
+    f"SELECT space_saving_estimate(s, 1) FROM (SELECT space_saving_agg(k, 500) AS s FROM {LONGS})",
+    "SELECT space_saving_top(CAST(NULL AS BINARY))",
+]
+
+STRATEGIES = ["hash", "shuffle", "pkg", "dchoices", "wchoices", "roundrobin"]
+
+
+def routed(strategy: str, key: str) -> str:
+    return f"SELECT id, skew_worker(12, '{strategy}', {key}) FROM {WORDS}"
+
+
+CONSTANT = "it must be a constant whole number from 1 to"
+ITEMS = "items come as double; they must be strings, or whole numbers (below 2^53 among NULLs): cast them to string."
+CALL = "call it as skew_worker(n, strategy, xxhash64(key, ...)), where n and strategy are constants."
+# How a function is called, and why it is refused. Spark starts its Python worker anew after each, so one goes there.
+REFUSED_BY_SPARK = f"SELECT heavy_hitters(k, 0) FROM {WORDS}"
+REFUSED: list[tuple[str, list[list[Any]], str]] = [
+    ("heavy_hitters", [["a", "b"], [0, 0]], f"k is 0; {CONSTANT} 80."),
+    ("heavy_hitters", [["a", "b"], [20, 20], [10, 10]], f"k is 20; {CONSTANT} 10."),
+    ("heavy_hitters", [["a", "b"], [1, 2]], f"k is not constant; {CONSTANT} 80."),
+    ("heavy_hitters", [["a"], [2], [0]], f"capacity is 0; {CONSTANT} 16777216."),
+    ("space_saving_agg", [["a", "b"], [1.5, 1.5]], f"capacity is 1.5; {CONSTANT} 16777216."),
+    ("space_saving_agg", [[1.5, 2.0]], ITEMS),
+    ("space_saving_agg", [[9007199254740993, None]], ITEMS),
+    ("space_saving_agg", [[0.5, None]], ITEMS),
+    (
+        "space_saving_top",
+        [[b"\0"]],
+        "these 1 bytes do not begin as a SpaceSaving sketch does; give the binary result of space_saving_agg or of "
+        "to_bytes.",
+    ),
+    (
+        "space_saving_estimate",
+        [[SpaceSaving(5).to_bytes()], ["a"]],
+        "the sketch counts items of type bigint, not string; ask sketches for items of their type only.",
+    ),
+    ("skew_worker", [[4], ["hash"], ["a"]], f"skew_worker got 4, hash, a; {CALL}"),
+    ("skew_worker", [[4], ["hash"], [1], [2]], f"skew_worker got 4, hash, 1, 2; {CALL}"),
+    ("skew_worker", [[4, 5], ["hash", "hash"], [1, 2]], f"skew_worker got 4, hash, 1; {CALL}"),
+    (
+        "skew_worker",
+        [[4], ["auto"], [1]],
+        "strategy is 'auto'; it must be one of hash, shuffle, pkg, dchoices, wchoices, roundrobin.",
+    ),
+]
+NULLS_AMONG_NUMBERS = "SELECT heavy_hitters(k, 2) FROM VALUES (7L), (NULL), (7L) AS t(k)"
+TWO_PHASES = (
+    "SELECT k, sum(n) FROM (SELECT k, worker, count(*) AS n FROM (SELECT k, skew_worker(8, 'pkg', xxhash64(k)) AS worker "
+    f"FROM (SELECT * FROM {WORDS} SORT BY xxhash64(k, id))) GROUP BY k, worker) GROUP BY k"
+)
+
+
+@pytest.fixture(scope="module")
+def without_plugin() -> dict[str, Any]:
+    """What a session without the plugin answers, by query."""
+    saltwise._java.ensure_java()
+    queries = [*ALIKE, REFUSED_BY_SPARK, NULLS_AMONG_NUMBERS, TWO_PHASES]
+    queries += [routed(strategy, "xxhash64(k)") for strategy in STRATEGIES]
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_PLUGIN],
+        input=json.dumps(queries),
+        env=os.environ | {"PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_the_functions_are_registered(without_plugin: dict[str, Any]) -> None:
+    names = ["heavy_hitters", "skew_worker", "space_saving_agg", "space_saving_estimate", "space_saving_merge"]
+
+    assert without_plugin[""] == [[*names, "space_saving_top"], False]
+
+
+def test_where_the_plugin_is_loaded_its_functions_stay(spark: SparkSession) -> None:
+    assert saltwise.register(spark) == ()
+    assert spark.sql("SELECT skew_worker(4, 'hash', 'a')").first() == (2,)
+
+
+@pytest.mark.parametrize("query", ALIKE)
+def test_both_sessions_answer_alike(spark: SparkSession, without_plugin: dict[str, Any], query: str) -> None:
+    assert without_plugin[query] == sorted(str(tuple(row)) for row in spark.sql(query).collect())
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_each_row_has_the_worker_that_the_plugin_gives_it(
+    spark: SparkSession, without_plugin: dict[str, Any], strategy: str
+) -> None:
+    plugin = spark.sql(routed(strategy, "k")).collect()
+
+    assert without_plugin[routed(strategy, "xxhash64(k)")] == sorted(str(tuple(row)) for row in plugin)
+
+
+@pytest.mark.parametrize(("name", "arguments", "message"), REFUSED)
+def test_wrong_arguments_are_refused(spark: SparkSession, name: str, arguments: list[list[Any]], message: str) -> None:
+    columns = tuple(map(pd.Series, arguments))
+    function = udfs({"partitions": "4"})[name].func
+    with pytest.raises(SaltwiseValueError) as refused:
+        list(function(iter([columns])) if name == "skew_worker" else function(*columns))
+
+    assert str(refused.value) == message
+
+
+def test_spark_says_why_arguments_are_refused(without_plugin: dict[str, Any]) -> None:
+    assert without_plugin[REFUSED_BY_SPARK] == f"k is 0; {CONSTANT} 80."
+
+
+def test_numbers_among_nulls_are_counted_as_whole_numbers(without_plugin: dict[str, Any]) -> None:
+    assert (
+        "[Row(item='7', count=2, error=0), Row(item=None, count=1, error=0)]" in without_plugin[NULLS_AMONG_NUMBERS][0]
+    )
+
+
+def test_two_phases_by_hand_count_as_one_does(spark: SparkSession, without_plugin: dict[str, Any]) -> None:
+    counts = spark.sql(f"SELECT k, count(*) FROM {WORDS} GROUP BY k").collect()
+
+    assert without_plugin[TWO_PHASES] == sorted(str(tuple(row)) for row in counts)
+
+
+def test_the_arrow_engine_needs_no_plugin(without_plugin: dict[str, Any]) -> None:
+    ours, stock = without_plugin["engine"]
+
+    assert ours == stock
