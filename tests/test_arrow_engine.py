@@ -144,7 +144,10 @@ def test_collected_values_are_the_same(spark: SparkSession, agree: Agree, functi
         collected = g.agg(*(function(name).alias(name) for name in columns))
         return collected.select("k", *(F.sort_array(name) for name in columns))  # type: ignore[no-any-return]
 
-    agree.arrow(spark.table("events"), "k", query=query)
+    rows = spark.table("events")
+    if version(spark) < (4, 2):  # where collect_set may list NaN several times
+        rows = rows.withColumn("odd", F.nanvl("odd", F.lit(2.5)))
+    agree.arrow(rows, "k", query=query)
 
 
 def test_columns_of_every_make_are_understood(spark: SparkSession, agree: Agree) -> None:

@@ -37,6 +37,8 @@ class ArrowGroupedData:
     help where these columns differ when they are computed again (``rand()``, a ``collect_list`` or a sum of doubles
     below the group-by), nor for maps, which have no hash: there only ``strategy="hash"`` survives a lost executor.
 
+    ``collect_set`` takes all NaNs for one, as Spark does from 4.2 on; before, Spark may list several.
+
     Args:
         df: what to group.
         cols: as for ``DataFrame.groupBy``, at least one.
@@ -68,11 +70,13 @@ class ArrowGroupedData:
         DataFrame[k: string, total: bigint]
         """
         stock = self._stock.agg(*exprs)  # type: ignore[arg-type]
+        columns: list[Any] = list(exprs)
         if len(exprs) == 1 and isinstance(exprs[0], dict):
-            columns = [F.call_function(f, F.col(name)) for name, f in exprs[0].items()]
-            return self.agg(*columns).select(*map(_quoted, stock.columns))
-        names = stock.columns[len(stock.columns) - len(exprs) :]
-        return self._two_phases([*map(mergeable, exprs, names)], stock.schema)  # type: ignore[arg-type]
+            columns = [F.call_function(function, F.col(name)) for name, function in exprs[0].items()]
+            # Spark may give the columns of a dict another order.
+            named = dict(zip(self._stock.agg(*columns).columns[-len(columns) :], columns, strict=True))
+            columns = [named[name] for name in stock.columns[-len(columns) :]]
+        return self._two_phases([*map(mergeable, columns, stock.columns[-len(columns) :])], stock.schema)
 
     def count(self) -> DataFrame:
         """Count the rows of each group, as ``GroupedData.count``."""
@@ -205,7 +209,7 @@ def worker_numbers(workers: int) -> np.ndarray[Any, np.dtype[np.int32]]:
     Spark's partition of an int is Murmur3 of its four bytes with seed 42, modulo the number of partitions.
 
     >>> worker_numbers(3).tolist()
-    [4, 1, 0]
+    [0, 1, 11]
     """
     numbers = np.full(workers, -1, np.int32)
     missing, number = workers, 0

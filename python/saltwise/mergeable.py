@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, DecimalType, DoubleType
+from pyspark.sql.types import ArrayType, DataType, DecimalType, DoubleType, FloatType
 
 from .calls import Call, call_of
 from .errors import SaltwiseValueError
@@ -145,6 +145,13 @@ def _flat(parts: Columns, others: Columns, of: DataType) -> Column:
     return F.flatten(F.collect_list(parts[0]))
 
 
+def _set(values: Columns, others: Columns, of: DataType) -> Columns:
+    assert isinstance(of, ArrayType)
+    # array_distinct of older Sparks tells -0.0 from 0.0, and -0.0 + 0.0 is 0.0.
+    floats = isinstance(of.elementType, (DoubleType, FloatType))
+    return [F.collect_set(values[0] + F.lit(0).cast(of.elementType) if floats else values[0])]
+
+
 _ITSELF = (
     "any",
     "any_value",
@@ -171,7 +178,7 @@ RULES = dict(
             **{name: Rule(_called(name), _merged_by(name)) for name in _ITSELF},
             "avg": Rule(_sum_and_count, _average),
             "collect_list": Rule(_called("collect_list"), _flat),
-            "collect_set": Rule(_called("collect_set"), lambda *merged: F.array_distinct(_flat(*merged))),
+            "collect_set": Rule(_set, lambda *merged: F.array_distinct(_flat(*merged))),
             "count": Rule(_called("count"), _count, values=None),
             "count_if": Rule(_called("count_if"), _count),
             "hll_sketch_agg": Rule(_called("hll_sketch_agg"), lambda parts, others, of: F.hll_union_agg(parts[0])),
