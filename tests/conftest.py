@@ -38,6 +38,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         builder.master("local[2]")
         .appName("saltwise tests")
         .config("spark.ui.enabled", "false")
+        # Few, so that reading the status store is tested where Spark has begun to forget.
+        .config("spark.ui.retainedStages", "60")
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))

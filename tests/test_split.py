@@ -100,6 +100,22 @@ def test_rows_count_where_bytes_hide_a_hot_key(spark: SparkSession) -> None:
     assert "SlicedPartitions 1 in" in plan
 
 
+def test_every_partition_may_be_oversize_where_bytes_and_rows_disagree(spark: SparkSession) -> None:
+    placed = spark.range(100).select("id", F.expr("skew_worker(2, 'hash', id)").alias("w")).collect()
+    many, long = (next(row.id for row in placed if row.w == worker) for worker in (0, 1))
+    # One key has most of the rows, and the other most of the bytes.
+    most, noise = F.col("id") % 5 < 4, [F.sha2((F.col("id") * i).cast("string"), 512) for i in (1, 2, 3)]
+    df = spark.range(0, ROWS, 1, 6).select(
+        F.when(most, many).otherwise(long).cast("long").alias("k"),
+        F.when(most, "").otherwise(F.concat(*noise)).alias("v"),
+    )
+    query = skew_groupby(df, "k", strategy="split", partitions=2).agg(F.sort_array(F.collect_list("v")).alias("c"))
+    found, plan = decided(query)
+    assert found == sorted(map(str, df.groupBy("k").agg(F.sort_array(F.collect_list("v")).alias("c")).collect()))
+    assert "SlicedPartitions 2 in" in plan, plan
+    assert "WholePartitions" not in plan
+
+
 @pytest.mark.smoke
 def test_one_map_task_is_cut_by_the_content_of_its_rows(spark: SparkSession) -> None:
     found, plan = decided(grouped(rows(spark, mappers=1), partitions=8))

@@ -138,7 +138,9 @@ def _stages(context: SparkContext, group: str) -> list[_Stage]:
     tracker = context.statusTracker()
     jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
     ids = sorted({stage for job in jobs if job is not None for stage in job.stageIds})
-    return [_stage(store, id) for id in ids if store.lastStageAttempt(id).status().toString() == "COMPLETE"]
+    # The store forgets stages that Spark skipped before any other, so it may know nothing of them.
+    infos = [(id, tracker.getStageInfo(id)) for id in ids]
+    return [_stage(store, id) for id, info in infos if info is not None and info.numCompletedTasks >= info.numTasks > 0]
 
 
 def _stage(store: Any, id: int) -> _Stage:

@@ -20,7 +20,7 @@ import org.apache.spark.sql.internal.SQLConf
  *            |- Complete - WholePartitions(6 in 5 tasks) - AQEShuffleRead - ShuffleQueryStage
  *            +- Final - Exchange - Partial - SlicedPartitions(2 in 7 slices) - AQEShuffleRead - ShuffleQueryStage
  *
- *   or:      Complete - WholePartitions(8 in 5 tasks) - AQEShuffleRead - ShuffleQueryStage
+ *   or one of the two alone, where nothing is split, or everything.
  * }}}
  *
  * Adaptive execution takes a plan only if it has no more exchanges than the one before, and neither has.
@@ -54,18 +54,22 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
     val tasks = if (read.options.workersGiven) n else adaptiveTasks(received, stage.session.sparkContext)
     val pieces = received.oversize(tasks).flatMap(cut(stage, _, received, tasks, read.content.nonEmpty))
     val split = pieces.map(_.partition).toSet
-    val packed = received.pack(tasks, split)
-    val runs = packed.runs.map(run => CoalescedPartitionSpec(run.start, run.end, run.map(received.bytes(_)).sum))
-    val packing = Packing(packed.tasks, n - split.size, packed.share)
-
     def reading(aggregate: SparkPlan, instead: SparkPlan): SparkPlan =
       aggregate.transformUp { case node: SplitReadExec if node eq read => instead }
-    val whole = reading(complete, WholePartitionsExec(packing, AQEShuffleReadExec(stage, runs)))
-    if (split.isEmpty) whole else {
+    // Where bytes and rows say different things, every partition may be oversize.
+    val whole = if (split.size == n) None else {
+      val packed = received.pack(tasks, split)
+      val runs = packed.runs.map(run => CoalescedPartitionSpec(run.start, run.end, run.map(received.bytes(_)).sum))
+      val packing = Packing(packed.tasks, n - split.size, packed.share)
+      Some(reading(complete, WholePartitionsExec(packing, AQEShuffleReadExec(stage, runs))))
+    }
+    val sliced = if (split.isEmpty) None else {
       val slices = AQEShuffleReadExec(stage, pieces.flatMap(_.specs))
-      UnionExec(Seq(
-        whole,
-        reading(last, SlicedPartitionsExec(split.size, pieces.flatMap(_.parts), read.content, slices))))
+      Some(reading(last, SlicedPartitionsExec(split.size, pieces.flatMap(_.parts), read.content, slices)))
+    }
+    (whole ++ sliced).toSeq match {
+      case Seq(branch) => branch
+      case branches => UnionExec(branches)
     }
   }
 
