@@ -1,5 +1,6 @@
 package org.apache.spark.sql.saltwise
 
+import org.apache.spark.network.util.ByteUnit
 import org.apache.spark.internal.config.{ConfigEntry, OptionalConfigEntry}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.internal.SQLConf.buildConf
@@ -53,6 +54,12 @@ object SaltwiseConf {
     .version("0.1.0")
     .intConf
     .createOptional
+
+  val LocalMemory: ConfigEntry[Long] = buildConf(Prefix + "local.memory")
+    .doc("Rows, in bytes, that a map task of local may hold in states of hot keys before it sends these states.")
+    .version("0.1.0")
+    .bytesConf(ByteUnit.BYTE)
+    .createWithDefaultString("32m")
 
   val Hot: OptionalConfigEntry[String] = buildConf(Prefix + "hot")
     .doc("Hot keys that are known beforehand, as JSON: [{\"key\": [\"UA\"], \"share\": 0.17}, ...]; share " +

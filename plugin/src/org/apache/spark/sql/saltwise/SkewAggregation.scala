@@ -57,6 +57,8 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
           reason match {
             case Some(reason) => stock.map(SkewLeftAloneExec(reason, _))
             case None if named.strategy == SkewStrategy.Split => stock.map(SplitAggregation(aggregate, named, _))
+            case None if named.strategy == SkewStrategy.Local =>
+              stock.map(LocalAggregation(named, conf.getConf(SaltwiseConf.LocalMemory), _))
             case None => stock.map(route(aggregate, named, hot, _))
           }
       }

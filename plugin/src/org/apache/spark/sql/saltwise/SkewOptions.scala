@@ -9,6 +9,7 @@ import org.apache.spark.unsafe.types.UTF8String
 object SkewStrategy {
   val Auto = "auto"
   val Split = "split"
+  val Local = "local"
   val Hash = "hash"
   val Shuffle = "shuffle"
   val PartialKey = "pkg"
@@ -20,7 +21,7 @@ object SkewStrategy {
   val routing: Seq[String] = Seq(Hash, Shuffle, PartialKey, DChoices, WChoices, RoundRobin)
 
   /** What a hint and the conf take. */
-  val names: Seq[String] = Auto +: Split +: routing
+  val names: Seq[String] = Auto +: Split +: Local +: routing
 
   /** The strategy of this name, whatever its case. */
   def named(name: String, allowed: Seq[String]): String = {
@@ -63,11 +64,12 @@ final case class SkewOptions(
   }
 
   /** Whether a row's worker depends on the rows before it. */
-  def dependsOnOrder: Boolean = hot.isEmpty && !Seq(SkewStrategy.Hash, SkewStrategy.Split).contains(strategy)
+  def dependsOnOrder: Boolean = hot.isEmpty && !Seq(SkewStrategy.Hash, SkewStrategy.Split, SkewStrategy.Local).contains(strategy)
 
   override def toString: String = {
     val head = strategy match {
       case SkewStrategy.Split | SkewStrategy.Hash | SkewStrategy.Shuffle | SkewStrategy.PartialKey => ""
+      case SkewStrategy.Local => s", capacity=$capacity"
       case _ if hot.isDefined => ", hot keys given"
       case _ => s", theta=$theta, capacity=$capacity"
     }
@@ -83,6 +85,9 @@ object SkewOptions {
 
   /** Counters for each 1 / theta: see the bound in [[SpaceSaving]]. */
   private val CountersPerHeadKey = 4
+
+  /** What `local` may combine at a time: also keys that are far too rare to fill a worker. */
+  private val LocalCapacity = 8192
 
   private val MaxCapacity = 1 << 24
 
@@ -113,10 +118,11 @@ object SkewOptions {
     val capacity = settings.get("sketch.capacity").map(number("sketch.capacity", _))
     capacity.foreach(c => require("sketch.capacity", c, c.isWhole && c >= least && c <= MaxCapacity,
       s"a whole number from ${if (least > 1) "1/theta = " else ""}${least.toLong} to $MaxCapacity"))
+    val strategy = SkewStrategy.named(settings.getOrElse("strategy", SkewStrategy.Auto), SkewStrategy.names)
     SkewOptions(
-      SkewStrategy.named(settings.getOrElse("strategy", SkewStrategy.Auto), SkewStrategy.names),
-      n, settings.contains("partitions"), theta.toDouble, epsilon.toDouble, choices.map(_.min(n).toInt),
-      capacity.map(_.max(needed).toInt).getOrElse(defaultCapacity(theta.toDouble)),
+      strategy, n, settings.contains("partitions"), theta.toDouble, epsilon.toDouble, choices.map(_.min(n).toInt),
+      capacity.map(_.max(needed).toInt).getOrElse(
+        if (strategy == SkewStrategy.Local) LocalCapacity else defaultCapacity(theta.toDouble)),
       settings.get("hot"))
   }
 

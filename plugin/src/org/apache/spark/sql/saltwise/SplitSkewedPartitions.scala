@@ -3,7 +3,7 @@ package org.apache.spark.sql.saltwise
 import scala.annotation.tailrec
 
 import org.apache.spark.SparkContext
-import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Complete, Partial}
+import org.apache.spark.sql.catalyst.expressions.aggregate.{Complete, Partial}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, ShufflePartitionsUtil, ShuffleQueryStageExec}
@@ -74,18 +74,9 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
   }
 
   /** Final over Partial, folded into Complete. Its rows are grouped by key already, so it asks for no clustering. */
-  private def inOnePhase(last: BaseAggregateExec, first: BaseAggregateExec): Option[SparkPlan] = {
-    val complete: Seq[AggregateExpression] = first.aggregateExpressions.map(_.copy(mode = Complete))
-    last match {
-      case node: HashAggregateExec => Some(node.copy(None, groupingExpressions = first.groupingExpressions,
-        aggregateExpressions = complete, initialInputBufferOffset = 0, child = first.child))
-      case node: ObjectHashAggregateExec => Some(node.copy(None, groupingExpressions = first.groupingExpressions,
-        aggregateExpressions = complete, initialInputBufferOffset = 0, child = first.child))
-      case node: SortAggregateExec => Some(node.copy(None, groupingExpressions = first.groupingExpressions,
-        aggregateExpressions = complete, initialInputBufferOffset = 0, child = first.child))
-      case _ => None
-    }
-  }
+  private def inOnePhase(last: BaseAggregateExec, first: BaseAggregateExec): Option[SparkPlan] =
+    AggregatePhases.inOnePhase(
+      last, None, first.groupingExpressions, first.aggregateExpressions.map(_.copy(mode = Complete)), first.child)
 
   /** A partition in slices: what to read, and which part of it to take. */
   private final case class Pieces(partition: Int, specs: Seq[PartialReducerPartitionSpec], parts: Seq[Part])
