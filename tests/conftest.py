@@ -107,7 +107,7 @@ class Agree:
 
         Args:
             query: what to run.
-            strategies: values of spark.saltwise.strategy; split is tried wherever dchoices is.
+            strategies: values of spark.saltwise.strategy; local and split are tried wherever dchoices is.
             options: other options of spark.saltwise, by their names without the prefix.
             conf: confs of Spark that hold on both sides.
             close: columns of floats that need to agree to nine digits only, since Spark leaves the rest open.
@@ -115,10 +115,11 @@ class Agree:
         """
         stock = self.stock(query, conf)
         given = options or {}
-        # Where adaptive execution may look, what dchoices rewrites split rewrites too; n is told, as it is for few rows.
+        # What dchoices rewrites local rewrites too, and split where adaptive execution may look; n is told, as it is for
+        # few rows.
         adaptive = bool((conf or {}).get("spark.sql.adaptive.enabled", True))
-        both = adaptive and "dchoices" in strategies and "hot" not in given
-        for strategy in [*strategies, "split"] if both else strategies:
+        others = ["local", "split"] if adaptive else ["local"]
+        for strategy in [*strategies, *others] if "dchoices" in strategies and "hot" not in given else strategies:
             toggle = toggled({"strategy": strategy, **({"partitions": 4} if strategy == "split" else {}), **given})
             ours = self._run(query, {**(conf or {}), **toggle})
             chosen = ("split" if adaptive else "dchoices") if strategy == "auto" else strategy
@@ -190,7 +191,7 @@ class Agree:
             return Answer(df)
 
     def _compare(self, stock: Answer, ours: Answer, close: Collection[str], routes: int | None, what: str) -> None:
-        found = ours.plan.count("SkewRoute ")
+        found = ours.plan.count("SkewRoute ") + ours.plan.count("SkewLocal ")
         assert found == routes if routes is not None else found >= 1, ours.plan
         wrong = differences(stock, ours, close)
         assert not wrong, "\n".join([f"{what} gives another answer:", *wrong, ours.plan])

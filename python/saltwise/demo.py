@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
     from rich.table import Table
 
-STRATEGIES = ("stock", "split", "hash", "shuffle", "pkg", "dchoices", "wchoices", "roundrobin")
+STRATEGIES = ("stock", "split", "local", "hash", "shuffle", "pkg", "dchoices", "wchoices", "roundrobin")
 BEFORE, AFTER = "hash", "dchoices"
 """The strategies of the picture: all rows of a key to one worker, and the paper's D-Choices."""
 

@@ -111,7 +111,7 @@ def _plan(spark: SparkSession, query: str) -> str:
 
 
 def _reason(plan: str) -> str:
-    routed = re.findall(r"SkewRoute \[.*?\], (.*)", plan)
+    routed = re.findall(r"Skew(?:Route|Local) \[.*?\], (.*)", plan)
     left = re.findall(f"{_LEFT_ALONE}(.*)", plan)
     said = [f"Rewritten: {_how(options)}." for options in routed]
     said += [f"Left alone: {reason}." for reason in left]
@@ -121,6 +121,10 @@ def _reason(plan: str) -> str:
 def _how(options: str) -> str:
     if options.startswith("split, "):
         return f"rows are shuffled once by key, and what gets too many is split, {options.removeprefix('split, ')}"
+    if options.startswith("local, "):
+        return (
+            f"hot keys are combined where they are, and other rows sent as they are, {options.removeprefix('local, ')}"
+        )
     return f"rows go to their worker by {options}"
 
 

@@ -37,7 +37,8 @@ def skew_groupby(
     Args:
         df: what to group.
         cols: as for ``DataFrame.groupBy``.
-        strategy: ``auto``, ``split``, ``hash``, ``shuffle``, ``pkg``, ``dchoices``, ``wchoices`` or ``roundrobin``.
+        strategy: ``auto``, ``split``, ``local``, ``hash``, ``shuffle``, ``pkg``, ``dchoices``, ``wchoices`` or
+            ``roundrobin``.
         partitions: n, the number of workers among which rows are balanced.
         theta: share of rows from which a key is hot; 1/(5n) by default.
         epsilon: imbalance that ``dchoices`` may leave, as a share of all rows.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from .errors import SaltwiseValueError
 
-STRATEGIES = ("auto", "split", "hash", "shuffle", "pkg", "dchoices", "wchoices", "roundrobin")
+STRATEGIES = ("auto", "split", "local", "hash", "shuffle", "pkg", "dchoices", "wchoices", "roundrobin")
 
 EPSILON = 1e-4
 """Imbalance that D-Choices may leave, as a share of all rows."""

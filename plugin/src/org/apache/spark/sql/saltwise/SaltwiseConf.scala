@@ -50,7 +50,7 @@ object SaltwiseConf {
     .createOptional
 
   val SketchCapacity: OptionalConfigEntry[Int] = buildConf(Prefix + "sketch.capacity")
-    .doc("Counters of a SpaceSaving sketch, at least 1/theta. Default: 4/theta.")
+    .doc("Counters of a SpaceSaving sketch, at least 1/theta. Default: 4/theta, and 2048 for local.")
     .version("0.1.0")
     .intConf
     .createOptional

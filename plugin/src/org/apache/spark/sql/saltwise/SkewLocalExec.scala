@@ -94,8 +94,6 @@ private final class LocalIterator(
 
   private val functions = aggregates.map(_.aggregateFunction)
   private val fields = functions.flatMap(_.aggBufferAttributes)
-  private val hash =
-    UnsafeProjection.create(Seq(GroupingKeys.hash(grouping.map { case Alias(key, _) => key; case key => key })), input)
   private val asRaw = UnsafeProjection.create(grouping ++ raw :+ Literal(null, stateType), input)
   private val asState = {
     val types = grouping.map(_.dataType) ++ fields.map(_.dataType)
@@ -110,6 +108,7 @@ private final class LocalIterator(
   private var held = 0L
 
   private var row: InternalRow = _
+  private var key: UnsafeRow = _
   /** What leaves next, and what leaves after it. */
   private var ready: UnsafeRow = _
   private var behind: UnsafeRow = _
@@ -119,7 +118,7 @@ private final class LocalIterator(
 
   private val head = new SpaceSaving(capacity) {
     override protected def same(counter: Int): Boolean =
-      states(counter) == null || keys(counter) == groupingProjection(row)
+      states(counter) == null || keys(counter) == key
 
     override protected def store(counter: Int): Unit = if (states(counter) != null) ready = leave(counter)
   }
@@ -150,7 +149,8 @@ private final class LocalIterator(
     } else if (in.hasNext) {
       row = in.next()
       rows += 1
-      use(head.offer(hash(row).getLong(0)))
+      key = groupingProjection(row)
+      use(head.offer(LocalIterator.hash(key)))
     } else if (!ended) {
       ended = true
       flushing = 0
@@ -171,7 +171,7 @@ private final class LocalIterator(
   }
 
   private def begin(counter: Int): Unit = {
-    keys(counter) = groupingProjection(row).copy()
+    keys(counter) = key.copy()
     states(counter) = new SpecificInternalRow(fields.map(_.dataType))
     initializeBuffer(states(counter))
     hold(emptySize)
@@ -198,7 +198,11 @@ private final class LocalIterator(
 private object LocalIterator {
 
   /** Rows of a key that the summary is sure of, before it gets a state: a state costs as much as some rows. */
-  val RowsBeforeState = 16
+  val RowsBeforeState = 32
+
+  /** Nothing is routed by this hash, so it need not be that of the routers. */
+  def hash(key: UnsafeRow): Long =
+    XXH64.hashUnsafeWords(key.getBaseObject, key.getBaseOffset, key.getSizeInBytes, 42L)
 
   def emptySize[T](function: TypedImperativeAggregate[T]): Long =
     function.serialize(function.createAggregationBuffer()).length.toLong

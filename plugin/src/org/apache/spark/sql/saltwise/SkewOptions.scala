@@ -87,7 +87,7 @@ object SkewOptions {
   private val CountersPerHeadKey = 4
 
   /** What `local` may combine at a time: also keys that are far too rare to fill a worker. */
-  private val LocalCapacity = 8192
+  private val LocalCapacity = 2048
 
   private val MaxCapacity = 1 << 24
 

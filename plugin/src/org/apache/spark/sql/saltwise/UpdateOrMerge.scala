@@ -27,9 +27,6 @@ object UpdateOrMerge {
     // A state has been filtered already, row by row.
     read.copy(function, Complete, filter = read.filter.map(Or(IsNotNull(state), _)))
   }
-
-  /** Hive's evaluators take no more rows once they have merged. */
-  def supports(function: AggregateFunction): Boolean = function.getClass.getSimpleName != "HiveUDAFFunction"
 }
 
 final case class UpdateOrMergeDeclarative(inner: DeclarativeAggregate, state: Expression, first: Int)
@@ -62,6 +59,10 @@ final case class UpdateOrMergeDeclarative(inner: DeclarativeAggregate, state: Ex
     copy(children(0).asInstanceOf[DeclarativeAggregate], children(1))
 }
 
+/**
+ * Functions with a state of their own. A buffer that has merged need not take rows any more (Theta sketches do not, nor do
+ * Hive's evaluators), so what is updated and what is merged stay apart until the end.
+ */
 final case class UpdateOrMergeTyped(
     inner: TypedImperativeAggregate[_],
     state: Expression,
@@ -69,6 +70,8 @@ final case class UpdateOrMergeTyped(
     mutableAggBufferOffset: Int = 0,
     inputAggBufferOffset: Int = 0)
   extends TypedImperativeAggregate[Any] {
+
+  import UpdateOrMergeTyped.Both
 
   @transient private lazy val function = inner.asInstanceOf[TypedImperativeAggregate[Any]]
 
@@ -79,20 +82,45 @@ final case class UpdateOrMergeTyped(
 
   override def update(buffer: Any, row: InternalRow): Any = {
     val states = state.eval(row).asInstanceOf[InternalRow]
-    if (states == null) function.update(buffer, row)
-    else function.merge(buffer, function.deserialize(states.getBinary(first)))
+    if (states != null) merged(buffer, function.deserialize(states.getBinary(first)))
+    else buffer match {
+      case both: Both =>
+        both.updated = function.update(both.updated, row)
+        both
+      case updated => function.update(updated, row)
+    }
   }
 
-  override def merge(buffer: Any, input: Any): Any = function.merge(buffer, input)
-  override def eval(buffer: Any): Any = function.eval(buffer)
-  override def serialize(buffer: Any): Array[Byte] = function.serialize(buffer)
+  override def merge(buffer: Any, input: Any): Any = merged(buffer, one(input))
+  override def eval(buffer: Any): Any = function.eval(one(buffer))
+  override def serialize(buffer: Any): Array[Byte] = function.serialize(one(buffer))
   override def deserialize(bytes: Array[Byte]): Any = function.deserialize(bytes)
+
+  private def merged(buffer: Any, input: Any): Both = {
+    val both = buffer match {
+      case both: Both => both
+      case updated => new Both(updated, function.createAggregationBuffer())
+    }
+    both.merged = function.merge(both.merged, input)
+    both
+  }
+
+  /** As Final gets it from Partial: in bytes. */
+  private def one(buffer: Any): Any = buffer match {
+    case both: Both => function.merge(both.merged, function.deserialize(function.serialize(both.updated)))
+    case updated => updated
+  }
+
   override def toAggString(isDistinct: Boolean): String = inner.toAggString(isDistinct)
 
   override def withNewMutableAggBufferOffset(offset: Int): ImperativeAggregate = copy(mutableAggBufferOffset = offset)
   override def withNewInputAggBufferOffset(offset: Int): ImperativeAggregate = copy(inputAggBufferOffset = offset)
   override protected def withNewChildrenInternal(children: IndexedSeq[Expression]): UpdateOrMergeTyped =
     copy(children(0).asInstanceOf[TypedImperativeAggregate[_]], children(1))
+}
+
+private object UpdateOrMergeTyped {
+  final class Both(var updated: Any, var merged: Any)
 }
 
 /** For functions that keep their state in the fields of the buffer, as approx_count_distinct does. */
