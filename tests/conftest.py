@@ -122,7 +122,7 @@ class Agree:
         for strategy in [*strategies, *others] if "dchoices" in strategies and "hot" not in given else strategies:
             toggle = toggled({"strategy": strategy, **({"partitions": 4} if strategy == "split" else {}), **given})
             ours = self._run(query, {**(conf or {}), **toggle})
-            chosen = ("split" if adaptive else "dchoices") if strategy == "auto" else strategy
+            chosen = "dchoices" if strategy == "split" and not adaptive else strategy
             assert f"], {chosen}, n=" in ours.plan, ours.plan
             self._compare(stock, ours, close, routes if strategy in strategies else None, f"strategy {strategy}")
 

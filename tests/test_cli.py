@@ -58,7 +58,7 @@ def test_report_of_several_keys_and_formats(spark: SparkSession, folder: Path) -
 
 
 def test_explain(spark: SparkSession, folder: Path) -> None:
-    printed = stdout("explain", "delays.sql", "--table", "flights=flights.csv")
+    printed = stdout("explain", "delays.sql", "--table", "flights=flights.csv", "--strategy", "split")
     assert "SkewRoute [carrier], split, n=4" in printed
     assert "Rewritten: rows are shuffled once by key, and what gets too many is split, n=4." in printed
     assert not spark.catalog.tableExists("flights")
@@ -79,7 +79,7 @@ def test_status(spark: SparkSession) -> None:
 
 
 THETA = "it must be a share above 0 and up to 1."
-STRATEGY = "it must be one of auto, split, hash, shuffle, pkg, dchoices, wchoices, roundrobin"
+STRATEGY = "it must be one of auto, split, local, hash, shuffle, pkg, dchoices, wchoices, roundrobin"
 
 
 @pytest.mark.parametrize(

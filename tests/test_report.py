@@ -145,7 +145,7 @@ def test_pivot_agrees(visits: DataFrame) -> None:
     [
         (
             {"strategy": "dchoise"},
-            "strategy is 'dchoise'; it must be one of auto, split, hash, shuffle, pkg, dchoices, wchoices, roundrobin; "
+            "strategy is 'dchoise'; it must be one of auto, split, local, hash, shuffle, pkg, dchoices, wchoices, roundrobin; "
             "did you mean 'dchoices'?",
         ),
         ({"partitions": 0}, "partitions is 0; it must be a whole number from 1 on."),
@@ -178,7 +178,7 @@ def test_a_wrong_option_is_refused_in_one_sentence(visits: DataFrame, options: d
     [
         (
             "SKEW_GROUPBY(pgk)",
-            "strategy is 'pgk'; it must be one of auto, split, hash, shuffle, pkg, dchoices, wchoices, roundrobin; "
+            "strategy is 'pgk'; it must be one of auto, split, local, hash, shuffle, pkg, dchoices, wchoices, roundrobin; "
             "did you mean 'pkg'?",
         ),
         (

@@ -24,10 +24,14 @@ SELECT flights, count(*) AS carriers
 FROM (SELECT /*+ SKEW_GROUPBY(roundrobin) */ carrier, count(*) AS flights FROM flights GROUP BY carrier)
 GROUP BY flights ORDER BY flights;
 
--- auto, the default, rewrites where states grow with their rows.
+-- auto, the default, leaves states of a fixed size and small inputs alone.
 SELECT /*+ SKEW_GROUPBY */ carrier, sum(delay) AS delay FROM flights GROUP BY carrier ORDER BY carrier;
 
 SELECT /*+ SKEW_GROUPBY */ carrier, median(delay) AS delay FROM flights GROUP BY carrier ORDER BY carrier;
+
+SELECT /*+ SKEW_GROUPBY(split) */ carrier, median(delay) AS delay FROM flights GROUP BY carrier ORDER BY carrier;
+
+SELECT /*+ SKEW_GROUPBY(local) */ carrier, median(delay) AS delay FROM flights GROUP BY carrier ORDER BY carrier;
 
 -- What may not be split is left alone, and the plan says why.
 SELECT /*+ SKEW_GROUPBY(pkg) */ carrier, count(DISTINCT delay) AS delays FROM flights GROUP BY carrier ORDER BY carrier;

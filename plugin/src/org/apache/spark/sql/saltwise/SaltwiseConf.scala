@@ -1,7 +1,9 @@
 package org.apache.spark.sql.saltwise
 
-import org.apache.spark.network.util.ByteUnit
+import java.util.concurrent.TimeUnit
+
 import org.apache.spark.internal.config.{ConfigEntry, OptionalConfigEntry}
+import org.apache.spark.network.util.ByteUnit
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.internal.SQLConf.buildConf
 
@@ -17,9 +19,8 @@ object SaltwiseConf {
     .createWithDefault(false)
 
   val Strategy: ConfigEntry[String] = buildConf(Prefix + "strategy")
-    .doc("How rows are sent to workers: " + SkewStrategy.names.mkString(", ") + ". auto rewrites only " +
-      "aggregates whose state grows with their rows, by split (by dchoices where adaptive execution is off), and " +
-      "leaves the rest alone.")
+    .doc("How rows are sent to workers: " + SkewStrategy.names.mkString(", ") + ". auto samples " +
+      "the keys, predicts what each plan costs, and takes the cheapest.")
     .version("0.1.0")
     .stringConf
     .createWithDefault(SkewStrategy.Auto)
@@ -54,6 +55,19 @@ object SaltwiseConf {
     .version("0.1.0")
     .intConf
     .createOptional
+
+  val SampleTimeout: ConfigEntry[Long] = buildConf(Prefix + "auto.sampleTimeout")
+    .doc("How long auto may sample the scan that a key comes from, while it plans; 0 means not at all.")
+    .version("0.1.0")
+    .timeConf(TimeUnit.MILLISECONDS)
+    .createWithDefaultString("2s")
+
+  val SmallInput: ConfigEntry[Long] = buildConf(Prefix + "auto.smallInput")
+    .doc("Inputs of at most so many bytes, as Spark estimates them, are left alone by auto: they are done before any " +
+      "other plan could help.")
+    .version("0.1.0")
+    .bytesConf(ByteUnit.BYTE)
+    .createWithDefaultString("1m")
 
   val LocalMemory: ConfigEntry[Long] = buildConf(Prefix + "local.memory")
     .doc("Rows, in bytes, that a map task of local may hold in states of hot keys before it sends these states.")

@@ -4,7 +4,7 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.SQLConfHelper
-import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.execution.{PlanLater, SparkPlan, SparkStrategy}
@@ -48,11 +48,11 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
     try {
       val options = SkewOptions.resolve(hint, conf)
       val stock = stockAggregation(aggregate)
-      reasonToLeave(aggregate, options, stock) match {
-        case Some(reason) => stock.map(SkewLeftAloneExec(reason, _))
-        case None =>
-          val hot = hotKeys(aggregate, options, ofThisQuery = hint.contains("hot"))
-          val named = chosen(if (hot.isEmpty) options.copy(hot = None) else options)
+      reasonToLeave(aggregate, options, stock).toLeft(()).flatMap(_ => choose(aggregate, options, stock)) match {
+        case Left(reason) => stock.map(SkewLeftAloneExec(reason, _))
+        case Right(chosen) =>
+          val hot = hotKeys(aggregate, chosen, ofThisQuery = hint.contains("hot"))
+          val named = if (hot.isEmpty) chosen.copy(hot = None) else chosen
           val reason = if (named.dependsOnOrder) unstableRows(aggregate.child) else None
           reason match {
             case Some(reason) => stock.map(SkewLeftAloneExec(reason, _))
@@ -69,16 +69,21 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
         Nil
     }
 
-  /** auto stands for split once it has decided to rewrite. Without adaptive execution nobody could decide a split. */
-  private def chosen(options: SkewOptions): SkewOptions = options.strategy match {
-    case SkewStrategy.Auto | SkewStrategy.Split =>
-      options.copy(strategy = if (conf.adaptiveExecutionEnabled) SkewStrategy.Split else SkewStrategy.DChoices)
-    case _ => options
-  }
+  /** What auto stands for, or why it leaves the aggregate alone. Without adaptive execution nobody could decide a split. */
+  private def choose(aggregate: Aggregate, options: SkewOptions, stock: Seq[SparkPlan]): Either[String, SkewOptions] =
+    options.strategy match {
+      case SkewStrategy.Auto => AutoStrategy.choose(
+        stock.head, options.localCapacity, KnownKeys.of(aggregate, state, session.sparkContext), conf.adaptiveExecutionEnabled)
+        .map { case (strategy, why) => options.copy(strategy = strategy, why = Some(why)) }
+      case SkewStrategy.Split if !conf.adaptiveExecutionEnabled =>
+        Right(options.copy(strategy = SkewStrategy.DChoices))
+      case _ => Right(options)
+    }
 
   /** `SparkSession` became an interface in 4.0, hence the call by name. */
-  private lazy val stockAggregation: SparkStrategy =
-    session.getClass.getMethod("sessionState").invoke(session).asInstanceOf[SessionState].planner.Aggregation
+  private lazy val state = session.getClass.getMethod("sessionState").invoke(session).asInstanceOf[SessionState]
+
+  private lazy val stockAggregation: SparkStrategy = state.planner.Aggregation
 
   private def reasonToLeave(
       aggregate: Aggregate, options: SkewOptions, stock: Seq[SparkPlan]): Option[String] = {
@@ -95,11 +100,14 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
       Some("there is one partition, so there is nothing to balance")
     } else if (options.strategy != SkewStrategy.Auto) {
       None
-    } else if (!aggregates.exists(stateGrows)) {
+    } else if (PlanCosts.constants(stock.head).isEmpty) {
       Some(s"the states of ${functionNames(aggregates)} have a fixed size, and the map side already combines " +
         "them; name a strategy to rewrite all the same")
     } else if (isClustered(aggregate)) {
       Some("its rows are already grouped by key, without another shuffle")
+    } else if (aggregate.child.stats.sizeInBytes <= conf.getConf(SaltwiseConf.SmallInput)) {
+      Some(s"its input has about ${aggregate.child.stats.sizeInBytes} bytes, and spark.saltwise.auto.smallInput is " +
+        s"${conf.getConf(SaltwiseConf.SmallInput)}")
     } else {
       None
     }
@@ -147,12 +155,6 @@ object SkewAggregation {
 
   private def functionNames(aggregates: Seq[AggregateExpression]): String =
     aggregates.map(_.aggregateFunction.prettyName).distinct.mkString(", ")
-
-  /** Aggregates whose state grows with the rows of a group, so that a hot key's partial states are large. */
-  private def stateGrows(aggregate: AggregateExpression): Boolean = aggregate.aggregateFunction match {
-    case _: Collect[_] | _: PercentileBase | _: Mode | _: HistogramNumeric => true
-    case _ => false
-  }
 
   /** The two aggregates into which Spark turns several DISTINCTs, told apart by the group id `gid`. */
   private def isPhaseOfDistinct(aggregate: Aggregate): Boolean = {

@@ -48,7 +48,7 @@ final case class SkewLocalExec(
 
   override protected def doExecute(): RDD[InternalRow] = {
     val (keys, functions, columns, states) = (grouping, aggregates, raw, state.dataType)
-    val (input, capacity, most) = (child.output, options.capacity, memory)
+    val (input, capacity, most) = (child.output, options.localCapacity, memory)
     val (rows, headRows) = (longMetric("rows"), longMetric("headRows"))
     val (sent, peak) = (longMetric("states"), longMetric("peak"))
     child.execute().mapPartitionsWithIndex { (partition: Int, in: Iterator[InternalRow]) =>

@@ -39,7 +39,9 @@ object SkewStrategy {
  * @param epsilon  imbalance that D-Choices may leave, as a share of all rows
  * @param choices  d, where it is given and not solved
  * @param capacity counters of each source's sketch
+ * @param localCapacity the same, for the strategy local
  * @param hot      hot keys that are known beforehand, as JSON
+ * @param why      what made auto choose the strategy
  */
 final case class SkewOptions(
     strategy: String,
@@ -49,7 +51,9 @@ final case class SkewOptions(
     epsilon: Double,
     choices: Option[Int],
     capacity: Int,
-    hot: Option[String]) {
+    localCapacity: Int,
+    hot: Option[String],
+    why: Option[String] = None) {
 
   /** A router of one source for every strategy but auto; `split` shuffles by key. */
   def router(source: Int): KeyRouter = strategy match {
@@ -69,7 +73,7 @@ final case class SkewOptions(
   override def toString: String = {
     val head = strategy match {
       case SkewStrategy.Split | SkewStrategy.Hash | SkewStrategy.Shuffle | SkewStrategy.PartialKey => ""
-      case SkewStrategy.Local => s", capacity=$capacity"
+      case SkewStrategy.Local => s", capacity=$localCapacity"
       case _ if hot.isDefined => ", hot keys given"
       case _ => s", theta=$theta, capacity=$capacity"
     }
@@ -77,7 +81,7 @@ final case class SkewOptions(
       case Some(number) => s", choices=$number"
       case None => s", epsilon=$epsilon"
     }
-    s"$strategy, n=$workers$head$d"
+    s"$strategy, n=$workers$head$d${why.map("; " + _).getOrElse("")}"
   }
 }
 
@@ -118,11 +122,12 @@ object SkewOptions {
     val capacity = settings.get("sketch.capacity").map(number("sketch.capacity", _))
     capacity.foreach(c => require("sketch.capacity", c, c.isWhole && c >= least && c <= MaxCapacity,
       s"a whole number from ${if (least > 1) "1/theta = " else ""}${least.toLong} to $MaxCapacity"))
-    val strategy = SkewStrategy.named(settings.getOrElse("strategy", SkewStrategy.Auto), SkewStrategy.names)
     SkewOptions(
-      strategy, n, settings.contains("partitions"), theta.toDouble, epsilon.toDouble, choices.map(_.min(n).toInt),
+      SkewStrategy.named(settings.getOrElse("strategy", SkewStrategy.Auto), SkewStrategy.names),
+      n, settings.contains("partitions"), theta.toDouble, epsilon.toDouble, choices.map(_.min(n).toInt),
       capacity.map(_.max(needed).toInt).getOrElse(
-        if (strategy == SkewStrategy.Local) LocalCapacity else defaultCapacity(theta.toDouble)),
+        defaultCapacity(theta.toDouble)),
+      capacity.map(_.max(needed).toInt).getOrElse(LocalCapacity),
       settings.get("hot"))
   }
 

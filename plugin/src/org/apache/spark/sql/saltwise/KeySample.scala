@@ -1,0 +1,101 @@
+package org.apache.spark.sql.saltwise
+
+import scala.concurrent.TimeoutException
+import scala.concurrent.duration._
+
+import org.apache.spark.SparkContext
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
+import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
+import org.apache.spark.sql.internal.{SessionState, SQLConf}
+import org.apache.spark.util.ThreadUtils
+
+/**
+ * A bounded sample of the keys of an aggregate: the first rows of some tasks of the scan that the key comes from.
+ *
+ * It goes through projections and filters, and through a join to the side that has the key; the other side is not
+ * read, so what the join drops or repeats is not seen. It reads at most 1 % of the rows, and gives up after
+ * spark.saltwise.auto.sampleTimeout. Nothing is sampled where reading means computing: over an aggregate, a window, a
+ * cache that is still empty, an RDD.
+ */
+object KeySample {
+  private val MostTasks = 8
+  private val MostRowsOfTask = 4096
+  private val LeastRowsOfTask = 128
+
+  /** The hashes of the keys, over what of the plan leads to the scan that they come from. */
+  def lineage(keys: Seq[Expression], plan: LogicalPlan): Option[LogicalPlan] =
+    if (!keys.forall(_.deterministic)) None
+    else along(plan, AttributeSet(keys.flatMap(_.references)))
+      .map(scan => Project(Seq(Alias(GroupingKeys.hash(keys), "hash")()), scan))
+
+  /** @return None where there are no rows, or there is no time */
+  def apply(lineage: LogicalPlan, state: SessionState, context: SparkContext): Option[KeyStatistics] = {
+    val timeout = SQLConf.get.getConf(SaltwiseConf.SampleTimeout).millis
+    val hashes = if (timeout > Duration.Zero) state.executePlan(lineage).toRdd else context.emptyRDD[InternalRow]
+    val tasks = hashes.getNumPartitions
+    val chosen = math.min(tasks, MostTasks)
+    val guess = rowsOf(lineage.collectLeaves().head)
+    val most = (guess / 100 / math.max(1, chosen)).max(LeastRowsOfTask.toDouble).min(MostRowsOfTask.toDouble).toInt
+    val spread = Seq.tabulate(chosen)(i => (i.toLong * tasks / chosen).toInt)
+    for (taken <- run(hashes, spread, most, timeout, context) if taken.exists(_.nonEmpty)) yield {
+      val all = taken.flatten
+      // Tasks that ended before their part was taken say how many rows there are.
+      val rows = if (taken.forall(_.length < most)) all.length.toDouble * tasks / chosen else guess
+      KeyStatistics.ofSample(all, rows, tasks, s"a sample of ${all.length} rows")
+    }
+  }
+
+  private def along(plan: LogicalPlan, keys: AttributeSet): Option[LogicalPlan] = plan match {
+    case SkewGroupByHint(_, child) => along(child, keys)
+    case Project(columns, child) if columns.forall(_.deterministic) =>
+      val needed = columns.filter(column => keys.contains(column.toAttribute))
+      along(child, AttributeSet(needed.flatMap(_.references))).map(Project(needed, _))
+    case Filter(condition, child) if condition.deterministic && !SubqueryExpression.hasSubquery(condition) =>
+      val here = splitConjuncts(condition).filter(_.references.subsetOf(child.outputSet))
+      along(child, keys ++ AttributeSet(here.flatMap(_.references)))
+        .map(scan => here.reduceOption(And).filter(_.references.subsetOf(scan.outputSet)).fold(scan)(Filter(_, scan)))
+    case join: Join => join.children.find(side => keys.subsetOf(side.outputSet)).flatMap(along(_, keys))
+    // Once AQE has run a stage, this node stands for what it ran.
+    case stage: LogicalQueryStage => along(stage.logicalPlan, keys)
+    case leaf: LeafNode if canBeSampled(leaf) => Some(leaf)
+    case _ => None
+  }
+
+  private def splitConjuncts(condition: Expression): Seq[Expression] = condition match {
+    case And(left, right) => splitConjuncts(left) ++ splitConjuncts(right)
+    case other => Seq(other)
+  }
+
+  private def canBeSampled(leaf: LeafNode): Boolean = leaf match {
+    case relation: LogicalRelation => relation.relation.isInstanceOf[HadoopFsRelation]
+    case _: Range | _: LocalRelation => true
+    case _ => false
+  }
+
+  private def rowsOf(leaf: LogicalPlan): Double =
+    leaf.stats.rowCount.map(_.toDouble).getOrElse(
+      leaf.stats.sizeInBytes.toDouble / leaf.schema.map(_.dataType.defaultSize).sum.max(1))
+
+  private def run(
+      hashes: RDD[InternalRow],
+      partitions: Seq[Int],
+      most: Int,
+      timeout: Duration,
+      context: SparkContext): Option[Array[Array[Long]]] = {
+    val taken = new Array[Array[Long]](partitions.length)
+    val job = context.submitJob[InternalRow, Array[Long], Unit](
+      hashes, rows => rows.take(most).map(_.getLong(0)).toArray, partitions, (i, found) => taken(i) = found, ())
+    try {
+      ThreadUtils.awaitReady(job, timeout)
+      job.value.get.toOption.map(_ => taken)
+    } catch {
+      case _: TimeoutException =>
+        job.cancel()
+        None
+    }
+  }
+}

@@ -1,0 +1,61 @@
+package org.apache.spark.sql.saltwise
+
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.aggregate._
+
+/**
+ * What the plans of an aggregate cost, in microseconds of a core for each row that it reads.
+ *
+ * All plans read the rows and update states from them, here or there. What differs is how many rows and how many
+ * states travel, and how often Spark's operator has to sort: an object aggregate sorts what comes after its first 128
+ * keys, a sort aggregate everything.
+ *
+ *   stock:  update + sort?(keys of a task) + states a row * (state + sort)
+ *   split:  row + update + sort
+ *   local:  lookup + combined * update + (1 - combined) * (row + update + sort) + states a row * state
+ *
+ * where a task of `taskRows` rows has `keysAmong(taskRows)` states, and `local` combines the keys that have about twice the
+ * rows in a task which a key needs to get a state.
+ */
+final case class PlanCosts(stock: Double, split: Double, local: Double) {
+  override def toString: String = f"stock $stock%.2f, split $split%.2f, local $local%.2f microseconds a row"
+}
+
+object PlanCosts {
+  /** Measured by benchmarks/calibrate.py. */
+  final case class Constants(update: Double, sort: Double, row: Double, state: Double, lookup: Double)
+
+  private val Objects = Constants(update = 0.20, sort = 0.30, row = 0.30, state = 0.90, lookup = 0.10)
+  private val Sorted = Constants(update = 0.10, sort = 0.40, row = 0.25, state = 0.25, lookup = 0.10)
+  private val Imperative = Constants(update = 0.15, sort = 0.00, row = 0.30, state = 2.00, lookup = 0.15)
+
+  /** Keys that an object aggregate holds before it sorts: Spark's default, spark.sql.objectHashAggregate.sortBased.fallbackThreshold. */
+  private val KeysWithoutSort = 128
+
+  /** None where Spark generates code for both phases, which nothing beats once rows are combined where they are. */
+  def constants(stock: SparkPlan): Option[Constants] = stock match {
+    case _: ObjectHashAggregateExec => Some(Objects)
+    case _: SortAggregateExec => Some(Sorted)
+    case node: HashAggregateExec if !node.supportCodegen => Some(Imperative)
+    case _ => None
+  }
+
+  def apply(stock: SparkPlan, c: Constants, keys: KeyStatistics, capacity: Int): PlanCosts = {
+    val rows = keys.taskRows
+    val states = math.min(1.0, keys.keysAmong(rows) / rows)
+    val sorts = stock match {
+      case _: ObjectHashAggregateExec => keys.keysAmong(rows) > KeysWithoutSort
+      case _ => c.sort > 0
+    }
+    val (combinedKeys, combined) = keys.above(2.0 * LocalIterator.RowsBeforeState / rows) match {
+      case (many, _) if many > capacity => keys.above(1.0 / capacity)
+      case few => few
+    }
+    val sort = if (sorts) c.sort else 0.0
+    PlanCosts(
+      stock = c.update + sort + states * (c.state + sort),
+      split = c.row + c.update + sort,
+      local = c.lookup + combined * c.update + (1 - combined) * (c.row + c.update + sort) +
+        math.min(1.0, combinedKeys / rows) * c.state)
+  }
+}
