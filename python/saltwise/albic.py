@@ -16,7 +16,7 @@ from scipy import sparse
 from .cola import check_traffic
 from .errors import SaltwiseValueError
 from .keygroups import Cluster, Floats, Ints, Resource, check_whole
-from .milp import InfeasibleError, milp
+from .milp import InfeasibleError, OutOfTimeError, milp
 from .traffic import Traffic, graph_part
 
 
@@ -59,6 +59,7 @@ def albic(
     Raises:
         SaltwiseValueError: an argument is not allowed.
         InfeasibleError: no allocation meets the constraints of the MILP.
+        OutOfTimeError: none was found in time.
 
     >>> cluster = Cluster(load=[20, 20, 20, 20], node=[0, 1, 1, 0], nodes=2)
     >>> traffic = Traffic([[0, 0, 5, 0], [0, 0, 0, 4], [0, 0, 0, 0], [0, 0, 0, 0]], operator=[0, 0, 1, 1])
@@ -78,7 +79,7 @@ def albic(
         try:
             units = _units(cluster, unit)
             node = milp(units, max_migr_cost=max_migrations, pins=pins, seconds=seconds).node[unit]
-        except InfeasibleError:
+        except (InfeasibleError, OutOfTimeError):
             node = None  # smaller units may do
         if node is not None and cluster.load_distance(node) <= max_ld:
             return node
@@ -125,11 +126,10 @@ def _maintain(
     return unit
 
 
-def _improve(
-    cluster: Cluster, pairs: _Pairs, collocated: Ints, unit: Ints, rng: np.random.Generator
-) -> dict[int, int]:
+def _improve(cluster: Cluster, pairs: _Pairs, collocated: Ints, unit: Ints, rng: np.random.Generator) -> dict[int, int]:
     """Step 3: return where to pin the units of the pair that sends most of those that are not collocated."""
-    apart = np.flatnonzero(~collocated & cluster.staying[cluster.node[pairs.one]] & cluster.staying[cluster.node[pairs.other]])
+    stay = cluster.staying[cluster.node]
+    apart = np.flatnonzero(~collocated & stay[pairs.one] & stay[pairs.other])
     if not len(apart):
         return {}
     most = apart[pairs.rate[apart] == pairs.rate[apart].max()]
@@ -151,5 +151,5 @@ def _units(cluster: Cluster, unit: Ints) -> Cluster:
         load=np.bincount(unit, cluster.load),
         node=cluster.node[first],
         cost=np.bincount(unit).astype(float),
-        resources=tuple(Resource(np.bincount(unit, usage), limit) for usage, limit in cluster.resources),
+        resources=tuple(Resource(np.bincount(unit, usage).astype(float), limit) for usage, limit in cluster.resources),
     )

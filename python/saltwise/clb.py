@@ -18,8 +18,8 @@ def clb(series: Any, n: int, theta: float = 0.0) -> Ints:
     """Return an assignment for the next m windows that lets the loads of m windows vary little (equation 5).
 
     It begins with all substreams in one set. Each run takes the substream s_k with the largest weight, the sum of its
-    positive covariances of at least theta with others of its set, and moves these others to a new set. It ends with n sets, or
-    when no two substreams of a set have such a covariance: then some instances stay empty.
+    positive covariances of at least theta with others of its set, and moves these others to a new set. It ends with n
+    sets, or when no two substreams of a set have such a covariance: then some instances stay empty.
 
     Args:
         series: X, the rows of each substream in each window, shape (m, p), m > 1.

@@ -56,7 +56,8 @@ def elb(load: Any, instance: Any, n: int, lower: float, upper: float) -> Eager:
     if not 0 <= lower < upper < math.inf:
         raise SaltwiseValueError(f"lower and upper are {lower!r} and {upper!r}; they must be 0 <= lower < upper.")
     largest = int(np.argmax(load))
-    if load[largest] > (upper - lower) / 2:
+    # Bounds around w / n may be closer than they were meant by their last bits.
+    if load[largest] > (upper - lower) / 2 * (1 + 1e-9):
         raise SaltwiseValueError(
             f"substream {largest} has a load of {load[largest]:g}; it must be (upper - lower) / 2 = "
             f"{(upper - lower) / 2:g} at most: widen the bounds, or use more substreams."

@@ -38,4 +38,4 @@ def flux(cluster: Cluster, max_migrations: int) -> Ints:
         if len(suitable):
             node[suitable[np.argmax(cluster.load[suitable])]] = taker
             left -= 1
-    return node
+    return np.asarray(node)

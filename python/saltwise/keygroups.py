@@ -32,7 +32,7 @@ class Cluster:
     """Key groups, their loads, and the nodes on which they are.
 
     Attributes:
-        load: gLoad_k of each key group in a statistics period, from 0 on, in one unit for all: rows, or percent of a node.
+        load: gLoad_k of each key group in a statistics period, from 0 on: rows, or percent of a node.
         node: q: the node of each key group, 0 ... |N| - 1.
         nodes: |N|.
         cost: mc_k: what a migration of each key group costs; 1 each if not given.
@@ -98,7 +98,7 @@ class Cluster:
 
     def loads(self, node: Any = None) -> Floats:
         """Return load_i of each node, under this allocation or another one."""
-        return loads_of(self.load, self.node if node is None else node, self.nodes) * self.capacity
+        return np.asarray(loads_of(self.load, self.node if node is None else node, self.nodes) * self.capacity)
 
     def load_distance(self, node: Any = None) -> float:
         """Return the largest difference between the load of a node of A and the mean (4.3.1)."""
@@ -115,7 +115,7 @@ def loads_of(load: Floats, node: Any, nodes: int) -> Floats:
     >>> loads_of(np.array([5.0, 3.0, 4.0]), [0, 0, 2], nodes=3)
     array([8., 0., 4.])
     """
-    return np.bincount(np.asarray(node), load, nodes)
+    return np.bincount(np.asarray(node), load, nodes).astype(float)
 
 
 def checked(name: str, given: Any, length: int | None = None) -> Floats:

@@ -3,11 +3,11 @@
 Madsen, Zhou, Cao, "Integrative Dynamic Reconfiguration in a Parallel Stream Processing Engine", section 4.3.1, whose
 constraints (1) to (5) and symbols stand beside the names here. HiGHS solves it.
 
-A large one is solved in steps, because HiGHS takes long to find good values for |N| |G| binary variables. The first is a
-relaxation that asks only *which* key groups leave: what leaves may arrive in any portions, so there is one binary
-variable a key group, and what it proves is a lower bound for the whole. The second is the MILP itself, in which only
-these key groups may move. What is left of the time goes to neighbourhoods: the MILP itself again, in which only the key
-groups on a few nodes may move among these, the fullest and the emptiest ones with them.
+A large one is solved in steps, because HiGHS takes long to find good values for |N| |G| binary variables. The first
+step is a relaxation that asks only *which* key groups leave: what leaves may arrive in any portions, so there is one
+binary variable a key group, and what it proves is a lower bound for the whole. The second is the MILP itself, in which
+only these key groups may move. What is left of the time goes to neighbourhoods: the MILP itself again, in which only
+the key groups on a few nodes may move among these, the fullest and the emptiest ones with them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy import optimize, sparse
 
 from .errors import SaltwiseError, SaltwiseValueError
-from .keygroups import Cluster, Floats, Ints, check_whole
+from .keygroups import Cluster, Floats, Ints, check_whole, loads_of
 
 Rows = list[optimize.LinearConstraint]
 
@@ -44,6 +44,13 @@ INFEASIBLE = 2
 
 class InfeasibleError(SaltwiseError):
     """No allocation meets the constraints of the MILP."""
+
+
+class OutOfTimeError(SaltwiseError):
+    """No allocation that meets the constraints was found in time."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"The MILP has no allocation after {seconds:g} seconds: give it more time.")
 
 
 class Solution(NamedTuple):
@@ -75,8 +82,8 @@ def milp(
 ) -> Solution:
     """Minimise w_1 d - w_2 (d_u + d_l), where d is the load distance and d_u, d_l tighten its two sides.
 
-    Nodes that are marked for removal get no key group (Lemma 1). Each key group still on one costs w_2 times the average
-    load: the paper states that objective, and its MILP relies on d alone, which the last small ones need not change.
+    Nodes that are marked for removal get no key group (Lemma 1). Taking a key group off one gains w_2 times the average
+    load: emptying them is an objective in the paper, and its MILP relies on d alone, which the last need not lower.
 
     Args:
         cluster: the key groups and where they are.
@@ -88,7 +95,7 @@ def milp(
     Raises:
         SaltwiseValueError: an argument is not allowed.
         InfeasibleError: no allocation meets the constraints.
-        SaltwiseError: none was found in time.
+        OutOfTimeError: none was found in time, and leaving all where it is would not meet them.
 
     >>> cluster = Cluster(load=[5, 3, 2, 4, 2], node=[0, 0, 0, 1, 1], nodes=2)
     >>> milp(cluster, max_migrations=1).node
@@ -106,7 +113,9 @@ def milp(
             return Solution(_improve(problem, node, bound, deadline), bound)
     node, bound = _place(problem, problem.cluster.node, problem.movable, whole, deadline - time.monotonic())
     if node is None:
-        raise SaltwiseError(f"The MILP has no allocation after {seconds:g} seconds: give it more time.")
+        if not _feasible(problem.cluster):
+            raise OutOfTimeError(seconds)
+        node = problem.cluster.node
     return Solution(node, bound)
 
 
@@ -135,6 +144,13 @@ def _problem(
     if any(rest < 0 for _, rest in left):
         raise InfeasibleError("The pins alone take more migration than is allowed: allow more, or pin less.")
     return _Problem(replace(cluster, node=node), movable, left)
+
+
+def _feasible(cluster: Cluster) -> bool:
+    """Return whether the allocation as it is meets the constraints that are not on migrations."""
+    return cluster.loads().max() <= 2 * cluster.mean and all(
+        (loads_of(usage, cluster.node, cluster.nodes) <= limit).all() for usage, limit in cluster.resources
+    )
 
 
 def _leave(problem: _Problem, seconds: float) -> tuple[NDArray[np.bool_], float]:
@@ -253,9 +269,7 @@ def _balance(cluster: Cluster, net: list[Any], there: Floats) -> Rows:
     up, down = (np.tile(signs, (cluster.nodes, 1)) for signs in ([-1.0, 1.0, 0.0], [1.0, 0.0, -1.0]))
     rows = [
         optimize.LinearConstraint(sparse.hstack([load, up], "csr"), -np.inf, mean - before),
-        optimize.LinearConstraint(
-            sparse.hstack([load, down], "csr")[staying], mean - before[staying], np.inf
-        ),
+        optimize.LinearConstraint(sparse.hstack([load, down], "csr")[staying], mean - before[staying], np.inf),
     ]
     for brought, besides, resource in zip(net[1:], there[1:], cluster.resources, strict=True):
         rows.append(_constraint(brought, -np.inf, resource.limit - besides))
@@ -289,7 +303,9 @@ def _solve(
     mean = cluster.mean
     integral = np.arange(len(upper) + 4) < binaries
     # One more variable is always the mean, so that the gap at which HiGHS stops is a share of the mean, not of d.
-    rows = [optimize.LinearConstraint(sparse.hstack([r.A, np.zeros((r.A.shape[0], 1))], "csr"), r.lb, r.ub) for r in rows]
+    rows = [
+        optimize.LinearConstraint(sparse.hstack([r.A, np.zeros((r.A.shape[0], 1))], "csr"), r.lb, r.ub) for r in rows
+    ]
     return optimize.milp(
         np.concatenate([-W2 * cluster.load.mean() * off_marked, [W1, -W2, -W2, 1.0]]),
         integrality=integral,

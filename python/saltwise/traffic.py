@@ -43,7 +43,8 @@ class Traffic:
         out, operator = sparse.csr_array(self.out, dtype=float), np.asarray(self.operator, dtype=np.int64)
         if operator.ndim != 1 or out.shape != (len(operator), len(operator)):
             raise SaltwiseValueError(
-                f"out has the shape {out.shape}; it must have a row and a column for each of {operator.size} key groups."
+                f"out has the shape {out.shape}; it must have a row and a column for each of {operator.size} key "
+                "groups."
             )
         if out.nnz:
             checked("out", out.data)
@@ -101,4 +102,4 @@ def graph_part(out: Any, groups: Ints, weight: Floats, parts: int) -> list[Ints]
 
 def _whole(weight: Floats) -> list[int]:
     total = float(weight.sum()) or 1.0
-    return np.maximum(1, np.rint(weight / total * SCALE)).astype(int).tolist()
+    return list(map(int, np.maximum(1, np.rint(weight / total * SCALE))))

@@ -24,6 +24,7 @@ __all__ = [
     "EXPERIMENTS",
     "FULL",
     "PAGE",
+    "PAPERS",
     "QUICK",
     "Claim",
     "Experiment",
@@ -37,7 +38,9 @@ __all__ = [
 PAPERS = {"pkg": pkg, "dchoices": dchoices, "elb": elb, "milp": milp, "albic": albic}
 """What runs the experiments of each paper, by its short name."""
 
-EXPERIMENTS = {experiment.name: experiment for paper in PAPERS.values() for experiment in paper.EXPERIMENTS}
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment for paper in PAPERS.values() for experiment in paper.EXPERIMENTS
+}
 """Every experiment by its name."""
 
 PAGE = "claims.md"

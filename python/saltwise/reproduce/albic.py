@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from itertools import product
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -21,9 +20,7 @@ from .milp import CLUSTERS, fluctuating
 
 NEEDS_A_CLUSTER = [
     Claim("5.4, figure 12", "on Real Job 2 ALBIC cuts the load index from 100 % to 50 %", "not measured", None),
-    Claim(
-        "5.4, figure 12", "COLA cuts it by 25 % only, because of its many migrations", "not measured", None
-    ),
+    Claim("5.4, figure 12", "COLA cuts it by 25 % only, because of its many migrations", "not measured", None),
     Claim("5.4, figure 13", "COLA on Real Job 3 needs the input rate halved", "not measured", None),
     Claim("5.4, figure 14", "COLA cannot run in each period of Real Job 4", "not measured", None),
 ]
@@ -44,7 +41,7 @@ _HAVE = {"collocation": "collocation factor", "distance": "load distance, %"}
 
 def figure_10(lab: Lab) -> Outcome:
     """Forty nodes, over the collocation that can be reached."""
-    shares = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0) if not lab.short else (0.0, 0.5, 1.0)
+    shares = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0) if not lab.quick else (0.0, 0.5, 1.0)
     rows = [row for share in lab.each(shares) for row in _synthetic(lab, *CLUSTERS[1], share)]
     more = [a - c for _, a, c in _both(rows, "collocation", "share")]
     claims = [
@@ -62,13 +59,13 @@ def figure_10(lab: Lab) -> Outcome:
 
 def figure_11(lab: Lab) -> Outcome:
     """Three sizes of cluster, where half of the key groups have one partner each."""
-    sizes = CLUSTERS if not lab.short else CLUSTERS[:1]
+    sizes = CLUSTERS if not lab.quick else CLUSTERS[:1]
     rows = [row for size in lab.each(sizes) for row in _synthetic(lab, *size, 0.5)]
     return Outcome(rows, _charts(rows, "nodes", "nodes"), _claims("5.3, figure 11", rows, "nodes"))
 
 
 def _synthetic(lab: Lab, nodes: int, groups: int, share: float) -> list[Row]:
-    """Return a row for ALBIC, which begins with COLA's plan and adapts, and one for COLA, which plans each period anew."""
+    """Return a row for ALBIC, which begins with COLA's plan and adapts, and one for COLA, which plans anew."""
     rng = np.random.default_rng(1)
     cluster = fluctuating(nodes, groups, 0, rng)
     traffic = one_to_one(cluster, nodes // 2, share, rng)
@@ -88,9 +85,8 @@ def _synthetic(lab: Lab, nodes: int, groups: int, share: float) -> list[Row]:
             seen[technique].append((traffic.collocation(at[technique]), now.load_distance(at[technique]), moved))
     rows: list[Row] = []
     for technique, found in seen.items():
-        collocation, distance, moved = (float(x) for x in np.mean(found, axis=0))
-        row: Row = {"nodes": nodes, "share": share, "technique": technique, "collocation": collocation}
-        rows.append(row | {"distance": distance, "moved": moved})
+        means = dict(zip(("collocation", "distance", "moved"), np.mean(found, axis=0).tolist(), strict=True))
+        rows.append({"nodes": nodes, "share": share, "technique": technique, **means})
     return rows
 
 
@@ -127,9 +123,7 @@ def _claims(where: str, rows: list[Row], by: str) -> list[Claim]:
 def _both(rows: list[Row], column: str, by: str) -> list[tuple[object, float, float]]:
     """Return ALBIC's and COLA's value in each setting."""
     ours = [row for row in rows if row["technique"] == "ALBIC"]
-    return [
-        (row[by], float(row[column]), values(rows, column, technique="COLA", **{by: row[by]})[0]) for row in ours
-    ]
+    return [(row[by], float(row[column]), values(rows, column, technique="COLA", **{by: row[by]})[0]) for row in ours]
 
 
 def _real(number: int, lab: Lab) -> Outcome:

@@ -130,7 +130,9 @@ def figure_4(lab: Lab) -> Outcome:
         rows, "window", "moved", "scheme", ["data"], x_label="statistic window", y_label="share of state", log=False
     )
     mean = _means(rows, "moved")
-    once = {data: [float(r["moved"]) for r in pick(rows, data=data, scheme="CLB") if float(r["moved"])] for data in _DATA}
+    once = {
+        data: [float(r["moved"]) for r in pick(rows, data=data, scheme="CLB") if float(r["moved"])] for data in _DATA
+    }
     decision = float(np.mean([share for shares in once.values() for share in shares]))
     amortised = float(np.mean([mean[data, "CLB"] for data in _DATA]))
     average = {scheme: float(np.mean([mean[data, scheme] for data in _DATA])) for scheme in _MOVED}

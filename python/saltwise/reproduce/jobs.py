@@ -92,7 +92,7 @@ def real_job(number: int, periods: int, nodes: int, groups: int) -> list[Job]:
             rain = _sent(RAIN * groups + _group(at, groups), JOIN * groups + to, count)
             out += rain
             processed += np.asarray(rain.sum(axis=0) + rain.sum(axis=1))
-        found.append((processed, out))
+        found.append((np.asarray(processed, dtype=float), out))
     units = np.mean([processed.sum() + 2 * out.sum() for processed, out in found])
     percent = float(50 * nodes / units)
     return [Job(processed, Traffic(out, operator), percent) for processed, out in found]
