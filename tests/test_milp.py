@@ -115,12 +115,13 @@ def test_a_large_scale_in_never_fills_marked_nodes_and_respects_memory() -> None
 
 def test_an_infeasible_milp_is_named() -> None:
     cluster = Cluster([9, 9, 1], [0, 0, 1], 3)
-    with pytest.raises(InfeasibleError) as error:
-        milp(cluster, max_migrations=0)
-    assert str(error.value) == (
-        "No allocation keeps each node within twice the mean load and its resources, with the migrations allowed: "
-        "allow more of them, or add nodes."
-    )
+    for none in (cluster, Cluster(np.ones(400), np.arange(400) % 7, 20)):
+        with pytest.raises(InfeasibleError) as error:
+            milp(none, max_migrations=0)
+        assert str(error.value) == (
+            "No allocation keeps each node within twice the mean load and its resources, with the migrations allowed: "
+            "allow more of them, or add nodes."
+        )
     with pytest.raises(InfeasibleError) as error:
         milp(cluster, max_migrations=1, pins={0: 1, 1: 2})
     assert str(error.value) == "The pins alone take more migration than is allowed: allow more, or pin less."

@@ -35,11 +35,16 @@ GAP = 1e-3
 SMALL = 3_000
 """Binary variables up to which the whole MILP is solved in one step."""
 
-NEIGHBOURS, NEIGHBOURHOOD_SECONDS, IDLE = 2, 0.5, 20
-"""Random nodes of a neighbourhood, twice; its time limit; and after how many in turn that bring nothing we give up."""
+NEIGHBOURS, IDLE = 2, 20
+"""Random nodes of a neighbourhood, twice; and after how many in turn that bring nothing the solver gives up."""
 
 INFEASIBLE = 2
 """HiGHS proved that there is no solution: scipy's status."""
+
+NO_ALLOCATION = (
+    "No allocation keeps each node within twice the mean load and its resources, with the migrations allowed: allow "
+    "more of them, or add nodes."
+)
 
 
 class InfeasibleError(SaltwiseError):
@@ -110,7 +115,7 @@ def milp(
         leaving, bound = _leave(problem, seconds / 2)
         node, _ = _place(problem, problem.cluster.node, leaving, whole, seconds / 4)
         if node is not None:
-            return Solution(_improve(problem, node, bound, deadline), bound)
+            return Solution(_improve(problem, node, bound, seconds / 10, deadline), bound)
     node, bound = _place(problem, problem.cluster.node, problem.movable, whole, deadline - time.monotonic())
     if node is None:
         if not _feasible(problem.cluster):
@@ -158,6 +163,9 @@ def _leave(problem: _Problem, seconds: float) -> tuple[NDArray[np.bool_], float]
 
     Variables: whether each key group leaves; for the load and each further resource, how much arrives at each node; d,
     d_u, d_l.
+
+    Raises:
+        InfeasibleError: not even so is there an allocation.
     """
     cluster = problem.cluster
     groups, nodes = len(cluster.load), cluster.nodes
@@ -176,6 +184,8 @@ def _leave(problem: _Problem, seconds: float) -> tuple[NDArray[np.bool_], float]
     upper = np.concatenate([problem.movable, np.tile(np.where(cluster.staying, np.inf, 0), len(kinds))])
     off_marked = np.concatenate([~cluster.staying[cluster.node], np.zeros(len(kinds) * nodes)])
     found = _solve(cluster, off_marked, groups, rows, upper, seconds)
+    if found.status == INFEASIBLE:
+        raise InfeasibleError(NO_ALLOCATION)
     # Without a solution in time, the second step moves nothing.
     leaving = np.zeros(groups, dtype=bool) if found.x is None else found.x[:groups] > 0.5
     return leaving, _bound(cluster, found)
@@ -218,10 +228,7 @@ def _place(
     found = _solve(cluster, off_marked, len(x), rows, np.ones(len(x)), max(0.1, seconds))
     if found.x is None:
         if found.status == INFEASIBLE and among.all() and free.sum() == problem.movable.sum():
-            raise InfeasibleError(
-                "No allocation keeps each node within twice the mean load and its resources, with the migrations "
-                "allowed: allow more of them, or add nodes."
-            )
+            raise InfeasibleError(NO_ALLOCATION)
         return None, 0.0
     chosen = found.x[: len(x)] > 0.5
     better = node.copy()
@@ -229,10 +236,20 @@ def _place(
     return better, _bound(cluster, found)
 
 
-def _improve(problem: _Problem, node: Ints, bound: float, deadline: float) -> Ints:
-    """Decide neighbourhoods anew until the time is over, the bound is reached, or several in turn bring nothing."""
+def _improve(problem: _Problem, node: Ints, bound: float, each: float, deadline: float) -> Ints:
+    """Decide neighbourhoods anew until the time is over, the bound is reached, or several in turn bring nothing.
+
+    Args:
+        problem: where the key groups are, and what of them may migrate.
+        node: the allocation to improve.
+        bound: no allocation has a smaller load distance.
+        each: seconds for a neighbourhood.
+        deadline: when to stop, on the monotonic clock.
+    """
     cluster, rng, idle = problem.cluster, np.random.default_rng(1), 0
-    while idle < IDLE and cluster.load_distance(node) > bound + GAP * cluster.mean and time.monotonic() < deadline:
+    while (
+        idle < IDLE and cluster.load_distance(node) > bound + GAP * cluster.mean and time.monotonic() + each < deadline
+    ):
         load = np.where(cluster.staying, cluster.loads(node), cluster.mean)
         order = np.argsort(load, kind="stable")
         among = np.zeros(cluster.nodes, dtype=bool)
@@ -240,8 +257,7 @@ def _improve(problem: _Problem, node: Ints, bound: float, deadline: float) -> In
         among[[*order[:2], *order[-2:]]] = True
         for some in (takers, np.arange(cluster.nodes)):
             among[rng.permutation(some)[:NEIGHBOURS]] = True
-        rest = min(NEIGHBOURHOOD_SECONDS, deadline - time.monotonic())
-        tried, _ = _place(problem, node, problem.movable & among[node], among, rest)
+        tried, _ = _place(problem, node, problem.movable & among[node], among, each)
         if tried is not None and _unevenness(cluster, tried) < _unevenness(cluster, node):
             node, idle = tried, 0
         else:

