@@ -247,9 +247,8 @@ def _improve(problem: _Problem, node: Ints, bound: float, each: float, deadline:
         deadline: when to stop, on the monotonic clock.
     """
     cluster, rng, idle = problem.cluster, np.random.default_rng(1), 0
-    while (
-        idle < IDLE and cluster.load_distance(node) > bound + GAP * cluster.mean and time.monotonic() + each < deadline
-    ):
+    enough = bound + GAP * cluster.mean
+    while idle < IDLE and cluster.load_distance(node) > enough and time.monotonic() + each < deadline:
         load = np.where(cluster.staying, cluster.loads(node), cluster.mean)
         order = np.argsort(load, kind="stable")
         among = np.zeros(cluster.nodes, dtype=bool)

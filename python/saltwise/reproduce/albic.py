@@ -161,8 +161,8 @@ def _real(number: int, lab: Lab) -> Outcome:
             near,
             unless(
                 near,
-                f"ALBIC collocates one pair a period, so {lab.grid.periods} pairs at most, and none that sends less than "
-                "sF times the average; COLA also gains from the weaker ties of each period.",
+                f"ALBIC collocates one pair a period, so {lab.grid.periods} pairs at most, and none that sends less "
+                "than sF times the average; COLA also gains from the weaker ties of each period.",
             ),
         ),
         Claim(
