@@ -96,6 +96,15 @@ def test_nodes_marked_for_removal_are_emptied_even_of_key_groups_without_load() 
     assert cluster.load_distance() <= 1
 
 
+def test_the_last_key_groups_leave_marked_nodes_even_where_that_raises_the_load_distance() -> None:
+    cluster = Cluster([30, 30, 30, 20, 20], [0, 1, 2, 3, 3], 4, kill=[3])
+    assert milp(cluster, max_migrations=2).node.max() < 3
+    one = Cluster([30, 30, 30, 20], [0, 1, 2, 3], 4, kill=[3])
+    node = milp(one, max_migrations=1).node
+    assert node.max() < 3
+    assert one.load_distance(node) > one.load_distance()
+
+
 def test_a_large_milp_keeps_its_limits_and_does_better_than_flux() -> None:
     cluster = fluctuating(20, 400, 30, rng())
     found = milp(cluster, max_migrations=20, seconds=1.5)

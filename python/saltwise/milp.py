@@ -76,6 +76,8 @@ class _Problem(NamedTuple):
     """The key groups that are not pinned."""
     limits: list[tuple[Floats, float]]
     """Constraint (2): what a migration of each key group takes, and how much of that is left."""
+    must: NDArray[np.bool_]
+    """The key groups that may not stay: those on nodes marked for removal, once the limits have room for them all."""
 
 
 def milp(
@@ -88,7 +90,8 @@ def milp(
     """Minimise w_1 d - w_2 (d_u + d_l), where d is the load distance and d_u, d_l tighten its two sides.
 
     Nodes that are marked for removal get no key group (Lemma 1). Taking a key group off one gains w_2 times the average
-    load: emptying them is an objective in the paper, and its MILP relies on d alone, which the last need not lower.
+    load, and once the limits have room for all that are left there, all must leave: emptying is an objective in the
+    paper, and its MILP relies on d alone, which the last key groups need not lower, because they are not divisible.
 
     Args:
         cluster: the key groups and where they are.
@@ -148,7 +151,9 @@ def _problem(
     left = [(each, at_most - float(each[moved].sum())) for each, at_most in limits]
     if any(rest < 0 for _, rest in left):
         raise InfeasibleError("The pins alone take more migration than is allowed: allow more, or pin less.")
-    return _Problem(replace(cluster, node=node), movable, left)
+    marked = movable & ~cluster.staying[node]
+    must = marked & all(float(each[marked].sum()) <= rest for each, rest in left)
+    return _Problem(replace(cluster, node=node), movable, left, must)
 
 
 def _feasible(cluster: Cluster) -> bool:
@@ -181,9 +186,10 @@ def _leave(problem: _Problem, seconds: float) -> tuple[NDArray[np.bool_], float]
     there = np.array([np.bincount(cluster.node, usage, nodes) for usage in kinds])
     rows += _balance(cluster, net, there)
     rows += [_row(np.concatenate([each, np.zeros(len(kinds) * nodes)]), -np.inf, rest) for each, rest in problem.limits]
+    lower = np.concatenate([problem.must, np.zeros(len(kinds) * nodes)])
     upper = np.concatenate([problem.movable, np.tile(np.where(cluster.staying, np.inf, 0), len(kinds))])
     off_marked = np.concatenate([~cluster.staying[cluster.node], np.zeros(len(kinds) * nodes)])
-    found = _solve(cluster, off_marked, groups, rows, upper, seconds)
+    found = _solve(cluster, off_marked, groups, rows, lower, upper, seconds)
     if found.status == INFEASIBLE:
         raise InfeasibleError(NO_ALLOCATION)
     # Without a solution in time, the second step moves nothing.
@@ -212,7 +218,7 @@ def _place(
     group = np.flatnonzero(free)
     k, i = np.repeat(group, nodes), np.tile(np.arange(nodes), len(group))
     stays = cluster.node[k] == i
-    allowed = stays | (among & cluster.staying)[i]
+    allowed = np.where(stays, ~problem.must[k], (among & cluster.staying)[i])
     k, i, stays = k[allowed], i[allowed], stays[allowed]
     x = np.arange(len(k))
     kinds = [cluster.load, *(resource.usage for resource in cluster.resources)]
@@ -225,7 +231,7 @@ def _place(
         rows.append(_row(np.where(stays, 0, each[k]), -np.inf, rest - float(each[moved].sum())))
     rows += _balance(cluster, net, there)
     off_marked = (~stays & ~cluster.staying[cluster.node[k]]).astype(float)
-    found = _solve(cluster, off_marked, len(x), rows, np.ones(len(x)), max(0.1, seconds))
+    found = _solve(cluster, off_marked, len(x), rows, np.zeros(len(x)), np.ones(len(x)), max(0.1, seconds))
     if found.x is None:
         if found.status == INFEASIBLE and among.all() and free.sum() == problem.movable.sum():
             raise InfeasibleError(NO_ALLOCATION)
@@ -303,7 +309,7 @@ def _row(coefficients: Floats, lower: float, upper: float) -> optimize.LinearCon
 
 
 def _solve(
-    cluster: Cluster, off_marked: Floats, binaries: int, rows: Rows, upper: Floats, seconds: float
+    cluster: Cluster, off_marked: Floats, binaries: int, rows: Rows, lower: Floats, upper: Floats, seconds: float
 ) -> optimize.OptimizeResult:
     """Call HiGHS.
 
@@ -312,7 +318,8 @@ def _solve(
         off_marked: by variable, how many key groups it takes off nodes that are marked for removal.
         binaries: the first so many variables are whole numbers.
         rows: the constraints.
-        upper: bound of each variable but d, d_u, d_l; the lower one is 0.
+        lower: least value of each variable but d, d_u, d_l, which are from 0 to the mean.
+        upper: its highest value.
         seconds: the time limit.
     """
     mean = cluster.mean
@@ -324,7 +331,7 @@ def _solve(
     return optimize.milp(
         np.concatenate([-W2 * cluster.load.mean() * off_marked, [W1, -W2, -W2, 1.0]]),
         integrality=integral,
-        bounds=optimize.Bounds(np.append(np.zeros(len(upper) + 3), mean), np.append(upper, [mean] * 4)),
+        bounds=optimize.Bounds(np.append(lower, [0, 0, 0, mean]), np.append(upper, [mean] * 4)),
         constraints=rows,
         options={"time_limit": seconds, "mip_rel_gap": GAP},
     )
