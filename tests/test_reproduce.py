@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from saltwise import SaltwiseError, cli, reproduce
+from saltwise import SaltwiseError, cli, datasets, reproduce
 from saltwise.reproduce import EXPERIMENTS, FULL, PAPERS, QUICK, Claim, Grid, Outcome, dchoices, pkg
 from saltwise.reproduce.experiment import highest, paired, pick, values
 from saltwise.reproduce.jobs import OPERATORS, apart, real_job
@@ -91,6 +91,16 @@ def test_the_first_real_job_collocates_by_airplane_and_the_second_only_half_of_i
         assert job.traffic.collocation(there) == pytest.approx(most, abs=0.06)
         assert job.traffic.collocation(apart(OPERATORS[number], 100, 20)) < 0.1
         assert job.load(there).sum() < job.load(apart(OPERATORS[number], 100, 20)).sum()
+
+
+def test_flights_come_in_the_order_of_their_hours_with_a_rain_score_in_percent() -> None:
+    table = datasets.flights_in_rain()
+    assert table.num_rows == datasets.flights().num_rows
+    hour, rain = (table.column(name).to_numpy() for name in ("hour", "rain_score"))
+    assert hour[0] == 0
+    assert (np.diff(hour) >= 0).all()
+    assert 0 == rain.min() < rain.max() <= 100
+    assert 0.05 < (rain > 0).mean() < 0.1
 
 
 def test_a_job_without_collocation_loads_nodes_by_half() -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from .cola import check_traffic
@@ -101,7 +102,7 @@ def _scores(traffic: Traffic, sf: float) -> _Pairs:
 
 
 def _maintain(
-    cluster: Cluster, traffic: Traffic, pairs: _Pairs, collocated: Ints, max_migrations: int, max_pl: float
+    cluster: Cluster, traffic: Traffic, pairs: _Pairs, collocated: NDArray[np.bool_], max_migrations: int, max_pl: float
 ) -> Ints:
     """Step 2: return the unit of each key group: sets of collocated pairs, cut where they are too large to migrate."""
     groups = len(cluster.load)
@@ -126,7 +127,9 @@ def _maintain(
     return unit
 
 
-def _improve(cluster: Cluster, pairs: _Pairs, collocated: Ints, unit: Ints, rng: np.random.Generator) -> dict[int, int]:
+def _improve(
+    cluster: Cluster, pairs: _Pairs, collocated: NDArray[np.bool_], unit: Ints, rng: np.random.Generator
+) -> dict[int, int]:
     """Step 3: return where to pin the units of the pair that sends most of those that are not collocated."""
     stay = cluster.staying[cluster.node]
     apart = np.flatnonzero(~collocated & stay[pairs.one] & stay[pairs.other])

@@ -54,7 +54,7 @@ def elb(load: Any, instance: Any, n: int, lower: float, upper: float) -> Eager:
     load = checked("load", load)
     instance = checked_allocation("instance", instance, len(load), n).copy()
     if not 0 <= lower < upper < math.inf:
-        raise SaltwiseValueError(f"lower and upper are {lower!r} and {upper!r}; they must be 0 <= lower < upper.")
+        raise SaltwiseValueError(f"lower and upper are {lower:g} and {upper:g}; they must be 0 <= lower < upper.")
     largest = int(np.argmax(load))
     # Bounds around w / n may be closer than they were meant by their last bits.
     if load[largest] > (upper - lower) / 2 * (1 + 1e-9):

@@ -68,7 +68,7 @@ class Solution(NamedTuple):
 
 
 class _Problem(NamedTuple):
-    """What both steps share."""
+    """What all steps share."""
 
     cluster: Cluster
     """Its allocation has the pins applied."""
