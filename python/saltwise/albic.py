@@ -20,6 +20,8 @@ from .keygroups import Cluster, Floats, Ints, Resource, check_whole
 from .milp import InfeasibleError, OutOfTimeError, milp
 from .traffic import Traffic, graph_part
 
+Bools = NDArray[np.bool_]
+
 
 class _Pairs(NamedTuple):
     """Pairs of key groups that send each other much: shape (pairs,) each."""
@@ -102,7 +104,7 @@ def _scores(traffic: Traffic, sf: float) -> _Pairs:
 
 
 def _maintain(
-    cluster: Cluster, traffic: Traffic, pairs: _Pairs, collocated: NDArray[np.bool_], max_migrations: int, max_pl: float
+    cluster: Cluster, traffic: Traffic, pairs: _Pairs, collocated: Bools, max_migrations: int, max_pl: float
 ) -> Ints:
     """Step 2: return the unit of each key group: sets of collocated pairs, cut where they are too large to migrate."""
     groups = len(cluster.load)
@@ -128,9 +130,9 @@ def _maintain(
 
 
 def _improve(
-    cluster: Cluster, pairs: _Pairs, collocated: NDArray[np.bool_], unit: Ints, rng: np.random.Generator
+    cluster: Cluster, pairs: _Pairs, collocated: Bools, unit: Ints, rng: np.random.Generator
 ) -> dict[int, int]:
-    """Step 3: return where to pin the units of the pair that sends most of those that are not collocated."""
+    """Step 3: return where to pin the units of the pair that sends most of those not collocated."""
     stay = cluster.staying[cluster.node]
     apart = np.flatnonzero(~collocated & stay[pairs.one] & stay[pairs.other])
     if not len(apart):
