@@ -17,6 +17,7 @@ README = (ROOT / "README.md").read_text()
 MODULES = (
     *("choices", "errors", "explain", "groupby", "hashing", "loads", "options", "predict", "report", "session"),
     *("lossycounting", "reproduce", "reproduce.experiment", "simulate", "sketchformat", "slidingcounts"),
+    *("adaptation", "albic", "clb", "cola", "elb", "flux", "keygroups", "milp", "reproduce.milp", "traffic", "uhlb"),
     *("spacesaving", "streams", "arrow", "calls", "functions", "mergeable", "routing", "udfs"),
 )
 

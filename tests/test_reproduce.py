@@ -6,13 +6,16 @@ import csv
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from saltwise import SaltwiseError, cli, reproduce
-from saltwise.reproduce import EXPERIMENTS, FULL, QUICK, Claim, Grid, Outcome, dchoices, pkg
+from saltwise import SaltwiseError, cli, datasets, reproduce
+from saltwise.reproduce import EXPERIMENTS, FULL, PAPERS, QUICK, Claim, Grid, Outcome, dchoices, pkg
 from saltwise.reproduce.experiment import highest, paired, pick, values
+from saltwise.reproduce.jobs import OPERATORS, apart, real_job
 from saltwise.reproduce.lab import STAND_INS, Lab
+from saltwise.reproduce.milp import fluctuating
 from saltwise.reproduce.page import page
 from saltwise.streams import zipf_shares
 
@@ -23,11 +26,18 @@ TINY = Grid(
     keys=(1_000, 10_000),
     sources=(5, 10),
     data=("WP*", "LN2"),
+    fluctuations=(30,),
+    migrations=(20,),
+    seconds=0.5,
+    periods=3,
 )
 
 IN_THE_PAPERS = {
     *("pkg-table2", *(f"pkg-fig{i}" for i in range(4, 11))),
     *("dchoices-fig1", *(f"dchoices-fig{i}" for i in range(3, 13))),
+    *("elb-table1", "elb-fig2", "elb-fig3", "elb-fig4"),
+    *(f"milp-fig{i}" for i in range(2, 6)),
+    *(f"albic-fig{i}" for i in range(10, 15)),
 }
 
 
@@ -73,6 +83,50 @@ def test_more_choices_restore_the_balance_of_five_workers() -> None:
     assert values(rows, "states", n=5, d=5)[0] > values(rows, "states", n=5, d=2)[0]
 
 
+def test_the_first_real_job_collocates_by_airplane_and_the_second_only_half_of_its_messages() -> None:
+    for number, most in ((2, 1.0), (3, 0.5)):
+        job = real_job(number, 2, nodes=20, groups=100)[0]
+        there = np.tile(np.arange(100) % 20, OPERATORS[number])
+        there[200:] = 0  # routes, on a node that has a twentieth of the airplanes
+        assert job.traffic.collocation(there) == pytest.approx(most, abs=0.06)
+        assert job.traffic.collocation(apart(OPERATORS[number], 100, 20)) < 0.1
+        assert job.load(there).sum() < job.load(apart(OPERATORS[number], 100, 20)).sum()
+
+
+def test_flights_come_in_the_order_of_their_hours_with_a_rain_score_in_percent() -> None:
+    table = datasets.flights_in_rain()
+    assert table.num_rows == datasets.flights().num_rows
+    hour, rain = (table.column(name).to_numpy() for name in ("hour", "rain_score"))
+    assert hour[0] == 0
+    assert (np.diff(hour) >= 0).all()
+    assert 0 == rain.min() < rain.max() <= 100
+    assert 0.05 < (rain > 0).mean() < 0.1
+
+
+def test_a_job_without_collocation_loads_nodes_by_half() -> None:
+    jobs = real_job(4, 3, nodes=20, groups=20)
+    loads = [job.cluster(apart(8, 20, 20), 20).mean for job in jobs]
+    assert np.mean(loads) == pytest.approx(50, rel=0.1)
+
+
+def test_albic_migrates_ten_key_groups_and_cola_nearly_all() -> None:
+    rows = run("albic-fig12").rows
+    assert highest(rows, "moved", technique="ALBIC") <= 10
+    assert min(values(rows, "moved", technique="COLA")) > 150
+    assert values(rows, "collocation", technique="COLA") == [1.0] * 3
+    collocation = values(rows, "collocation", technique="ALBIC")
+    assert collocation[0] < collocation[-1] < 0.2
+
+
+def test_the_synthetic_cluster_fluctuates_as_asked() -> None:
+    cluster = fluctuating(20, 400, 40, np.random.default_rng(1))
+    off = np.sort(cluster.loads() - 50)
+    assert off[:2] == pytest.approx([-20, -20], abs=2)
+    assert off[-2:] == pytest.approx([20, 20], abs=2)
+    assert np.abs(off[2:-2]).max() < 2
+    assert cluster.load.min() >= 0
+
+
 def test_the_head_is_counted_as_the_formula_has_it() -> None:
     rows = run("dchoices-fig3").rows
     assert pick(rows, z=2.0, n=50, theta="2/n")[0]["head"] == sum(zipf_shares(10_000, 2.0) >= 2 / 50)
@@ -92,7 +146,7 @@ def test_no_claim_is_judged_without_a_number(name: str) -> None:
 
 
 def test_claims_about_a_cluster_are_not_judged() -> None:
-    assert {claim.holds for claim in [*pkg.NEEDS_A_CLUSTER, *dchoices.NEEDS_A_CLUSTER]} == {None}
+    assert {claim.holds for paper in PAPERS.values() for claim in paper.NEEDS_A_CLUSTER} == {None}
 
 
 def test_the_page_counts_and_marks_claims_and_names_the_stand_ins() -> None:

