@@ -7,7 +7,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 WHEEL := dist/saltwise-*.whl
 
-.PHONY: demo test test-matrix lint wheel clean
+.PHONY: demo test test-matrix bench bench-quick lint wheel clean
 
 demo: .venv/installed
 	$(BIN)/saltwise demo
@@ -23,6 +23,16 @@ lint: .venv/installed
 # The smoke tests on every supported Spark, from the wheel; make test-matrix VERSIONS="3.5.9 4.3.0" takes fewer.
 test-matrix: wheel
 	$(BIN)/python tests/matrix.py $(WHEEL) $(VERSIONS)
+
+# Every kind of aggregate on every kind of skew with every plan, and the rest of benchmarks/: half an hour and four minutes.
+bench: .venv/installed
+	$(BIN)/python benchmarks/grid.py
+	$(BIN)/python benchmarks/waiting.py
+	$(BIN)/python benchmarks/planning.py
+
+bench-quick: .venv/installed
+	$(BIN)/python benchmarks/grid.py --quick
+	$(BIN)/python benchmarks/planning.py 50
 
 wheel: .venv/installed
 	rm -rf build/lib build/bdist.* $(WHEEL)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import builtins
+import re
 from pathlib import Path
 from typing import Any
 

@@ -59,7 +59,7 @@ def test_the_one_exchange_is_by_key_so_that_a_join_needs_no_other(spark: SparkSe
     names = spark.range(200).selectExpr("id AS k", "id AS name").repartition(4, "k")
     stock, ours = both(rows(spark), F.max("v"))
     joined = ours.hint("merge").join(names, "k")
-    plan = joined._jdf.queryExecution().executedPlan().toString()  # type: ignore[operator]
+    plan = joined._jdf.queryExecution().executedPlan().toString()
     assert plan.count("Exchange hashpartitioning") == 2
     assert answers(joined) == answers(stock.join(names, "k"))
 
@@ -67,7 +67,7 @@ def test_the_one_exchange_is_by_key_so_that_a_join_needs_no_other(spark: SparkSe
 def test_rows_that_lie_by_key_already_are_not_shuffled(spark: SparkSession, saltwise_lines: SaltwiseLines) -> None:
     stock, ours = both(rows(spark).repartition(4, "k"), *mixed())
     assert answers(ours) == answers(stock)
-    plan = ours._jdf.queryExecution().executedPlan().toString().split("Initial Plan")[0]  # type: ignore[operator]
+    plan = ours._jdf.queryExecution().executedPlan().toString().split("Initial Plan")[0]
     assert plan.count("Exchange hashpartitioning") == 1
 
 
@@ -144,7 +144,7 @@ def test_explain_says_what_local_does(spark: SparkSession) -> None:
 def test_the_metrics_tell_what_was_combined(spark: SparkSession) -> None:
     _, ours = both(rows(spark), *mixed(), partitions=8)
     ours.collect()
-    plan = ours._jdf.queryExecution().executedPlan()  # type: ignore[operator]
+    plan = ours._jdf.queryExecution().executedPlan()
     text = plan.toString()
     assert "SkewLocal" in text
     node = _find(plan.finalPhysicalPlan(), "SkewLocal")

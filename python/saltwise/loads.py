@@ -87,6 +87,33 @@ def worker_loads(spark: SparkSession, action: Callable[[], T]) -> WorkerLoads[T]
     return WorkerLoads(rows, states, seconds, result)
 
 
+def measured_tasks(spark: SparkSession, action: Callable[[], object]) -> list[list[dict[str, int]]]:
+    """Run an action and return what each task of each of its stages took, in the order of stages and partitions.
+
+    Args:
+        spark: a classic session.
+        action: what runs the query.
+
+    Returns:
+        a list a stage, of dicts with milliseconds, bytes_written and records_written (to the shuffle), and peak_memory
+        in bytes.
+    """
+    with _job_group(spark.sparkContext) as group:
+        action()
+    return [
+        [
+            {
+                "milliseconds": task.executorRunTime(),
+                "bytes_written": task.shuffleWriteMetrics().bytesWritten(),
+                "records_written": task.shuffleWriteMetrics().recordsWritten(),
+                "peak_memory": task.peakExecutionMemory(),
+            }
+            for task in stage.tasks()
+        ]
+        for stage in _stages(spark.sparkContext, group)
+    ]
+
+
 @dataclass(frozen=True)
 class _Stage:
     """A stage that ran, as the status store has it."""

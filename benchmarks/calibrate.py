@@ -1,0 +1,87 @@
+"""The constants of the cost model (PlanCosts.scala), from what plans really take on this machine.
+
+    python benchmarks/calibrate.py [rows] [rounds]
+
+For each kind of Spark's operators, stock, split and local run over Zipf, uniform and few keys, interleaved. What a row
+takes, less the scan, is linear in the constants: the same terms as in PlanCosts, with the true keys in place of a
+sample's. Non-negative least squares, weighted so that every cell counts by its ratio, gives the constants.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+from common import console, interleaved, session
+from grid import KINDS, SKEWS, data
+from pyspark.sql import DataFrame
+from rich.table import Table
+from scipy.optimize import nnls
+
+from saltwise import skew_groupby
+
+CORES, TASKS = 2, 16
+CONSTANTS = ("update", "sort", "row", "state", "lookup")
+OPERATORS = {
+    "Objects": ["percentile_approx", "median", "collect_set"],
+    "Sorted": ["max_string"],
+    "Imperative": ["approx_count_distinct"],
+}
+SKEWED = ("uniform", "z=0.8", "z=1.2", "z=1.6", "20 keys")
+KEYS_WITHOUT_SORT, CAPACITY, SHARE_IN_TASK = 128, 2048, 64
+
+
+def main(rows: int, rounds: int) -> None:
+    spark = session(
+        spark__sql__adaptive__enabled="true",
+        spark__sql__shuffle__partitions="32",
+        spark__sql__files__maxPartitionBytes=str(rows * 2),
+    )
+    table = Table("operator", *CONSTANTS, "worst error", title="microseconds of a core a row")
+    for operator, kinds in OPERATORS.items():
+        terms, taken = [], []
+        for skew in SKEWED:
+            df = spark.read.parquet(data(skew, rows))
+            for kind in kinds:
+                runs = {"scan": drained(df.select("k", "v", "s"))} | {
+                    plan: drained(aggregated(df, kind, plan)) for plan in ("stock", "split", "local")
+                }
+                medians = interleaved(runs, rounds, warmup=1)
+                for plan, weights in terms_of(SKEWS[skew](rows), operator).items():
+                    terms.append(weights)
+                    taken.append((medians[plan] - medians["scan"]) * CORES / rows * 1e6)
+        matrix, measured = np.array(terms), np.maximum(np.array(taken), 0.01)
+        constants, _ = nnls(matrix / measured[:, None], np.ones(len(measured)))
+        errors = np.abs(matrix @ constants / measured - 1)
+        table.add_row(operator, *(f"{constant:.2f}" for constant in constants), f"{errors.max():.0%}")
+    console.print(table)
+
+
+def drained(df: DataFrame) -> object:
+    return df.write.format("noop").mode("overwrite").save
+
+
+def aggregated(df: DataFrame, kind: str, plan: str) -> DataFrame:
+    grouped = df.groupBy("k") if plan == "stock" else skew_groupby(df, "k", strategy=plan)
+    return grouped.agg(*KINDS[kind]())
+
+
+def terms_of(keys: np.ndarray, operator: str) -> dict[str, list[float]]:
+    """How often each constant counts in a row, by plan: PlanCosts, with a task's true keys."""
+    task = keys[::TASKS]
+    counts = np.unique(task, return_counts=True)[1]
+    states = len(counts) / len(task)
+    sorts = {"Objects": float(len(counts) > KEYS_WITHOUT_SORT), "Sorted": 1.0, "Imperative": 0.0}[operator]
+    head = np.sort(counts[counts >= max(SHARE_IN_TASK, len(task) / CAPACITY)])
+    combined = head.sum() / len(task)
+    rest = 1 - combined
+    return {
+        "stock": [1, sorts * (1 + states), 0, states, 0],
+        "split": [1, sorts, 1, 0, 0],
+        "local": [combined + rest, rest * sorts, rest, len(head) / len(task), 1],
+    }
+
+
+if __name__ == "__main__":
+    given = [int(argument) for argument in sys.argv[1:]]
+    main(*given, *(2_000_000, 3)[len(given) :])
