@@ -3,8 +3,8 @@
     python benchmarks/waiting.py [rows]
 
 Nasir et al., "When Two Choices Are not Enough", section V: 10^4 Zipf keys, n = 80 workers, a wait of 1 ms a row.
-Here 80 task slots of one Spark are the workers and five map tasks the sources; `skew_worker` names the worker of each row, and each
-worker waits for its rows, one after another. Throughput is rows by seconds of the stage of the workers.
+Here 80 task slots of one Spark are the workers and five map tasks the sources; `skew_worker` names the worker of each
+row, and each worker waits for its rows, one after another. Throughput is rows by seconds of the stage of the workers.
 """
 
 from __future__ import annotations

@@ -6,10 +6,12 @@ import json
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from pyspark.sql import functions as F
 
 from .errors import SaltwiseValueError
+from .explain import explain
 from .options import EPSILON, SkewOptions, default_capacity, default_theta
 from .predict import STRATEGIES, predict
 from .session import require_plugin
@@ -59,6 +61,8 @@ class SkewReport:
     predicted: dict[str, float]
     """Strategy to max/mean of rows per worker."""
     advice: str
+    auto: str
+    """What the strategy ``auto`` does where states grow with their rows, and the costs that it predicts."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""
@@ -106,6 +110,7 @@ class SkewReport:
             predicted.add_row(strategy, f"{value:.2f}")
         yield predicted
         yield self.advice
+        yield f"auto, for collect_list: {self.auto}"
 
     def _repr_html_(self) -> str:
         def table(heads: list[str], body: list[list[str]]) -> str:
@@ -119,7 +124,7 @@ class SkewReport:
             f"theta = {self.theta:g}</p>"
             + table(["hot key", "rows (at most)", "at least", "share"], hot)
             + table(["strategy", "predicted max/mean"], [[s, f"{v:.2f}"] for s, v in self.predicted.items()])
-            + f"<p>{escape(self.advice)}</p>"
+            + f"<p>{escape(self.advice)}</p><p>auto, for collect_list: {escape(self.auto)}</p>"
         )
 
 
@@ -196,7 +201,21 @@ def skew_report(
     # By the lower bounds: on even keys each counter holds what many keys left there.
     shares = [(row["hash"], (row["count"] - row["error"]) / rows) for row in heavy]
     predicted = {name: predict(shares, name, n, theta, epsilon) if rows else 1.0 for name in STRATEGIES}
-    return SkewReport(tuple(names), rows, n, theta, hot, predicted, _advice(hot, predicted, rows, n))
+    return SkewReport(
+        tuple(names), rows, n, theta, hot, predicted, _advice(hot, predicted, rows, n), _auto(numbered, n)
+    )
+
+
+def _auto(numbered: DataFrame, n: int) -> str:
+    """What auto would do with a state that grows."""
+    view = f"saltwise_{uuid4().hex}"
+    keys = ", ".join(numbered.columns)
+    numbered.createTempView(view)
+    try:
+        query = f"SELECT {keys}, collect_list(1) FROM {view} GROUP BY {keys}"
+        return explain(numbered.sparkSession, query, strategy="auto", partitions=n).reason
+    finally:
+        numbered.sparkSession.catalog.dropTempView(view)
 
 
 def _shown(df: DataFrame, name: str) -> Column:
