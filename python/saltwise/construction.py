@@ -2,8 +2,8 @@
 
 Gedik, "Partitioning functions for stateful data parallelism in stream processing", VLDB Journal 2014, sections 4.2 to
 4.4, Algorithms 2 to 4. Each step takes the mapping with the best utility U(rho, gamma), the lowest; rho is the balance
-penalty of the keys placed so far (equations 19 and 20), gamma their migration penalty (equation 18). A constant resource
-is left out of rho (section 4.4). Workers are counted from 0.
+penalty of the keys placed so far (equations 19 and 20), gamma their migration penalty (equation 18). A constant
+resource is left out of rho (section 4.4). Workers are counted from 0.
 
 With R tracked keys and N workers, scan takes O(R N), redist O(R^2 N), and a step of readj O(R^2 + R N): where the paper
 keeps loads in balanced trees, at log N a candidate, the two lowest and the highest load are enough here.

@@ -70,7 +70,9 @@ def key_hashes(keys: Sequence[Item], key_type: str = "bigint") -> npt.NDArray[np
         return np.fromiter(digests, np.uint64, len(keys)).view(np.int64)
     except (TypeError, error) as refused:
         odd = next(key for key in keys if not _fits(key, pack))
-        raise SaltwiseValueError(f"key is {odd!r}; it must be a {key_type}, the type of the keys, or None.") from refused
+        raise SaltwiseValueError(
+            f"key is {odd!r}; it must be a {key_type}, the type of the keys, or None."
+        ) from refused
 
 
 def _fits(key: Item, pack: Callable[..., bytes]) -> bool:

@@ -1,4 +1,4 @@
-"""Partition functions: which worker owns a key. A group is never split, so this is what a balanced load has to come from.
+"""Partition functions: which worker owns a key. A group that may not be split can be balanced by nothing else.
 
 Gedik, "Partitioning functions for stateful data parallelism in stream processing", VLDB Journal 2014, section 2.
 """

@@ -1,7 +1,8 @@
-"""Runs the experiments of both key-splitting papers, as far as they need no cluster, and checks the papers' claims.
+"""Runs the experiments of the papers, as far as they need no cluster, and checks the papers' claims.
 
 Nasir et al., "Partial Key Grouping: Load-Balanced Partitioning of Distributed Streams", section 6; Nasir et al., "When
-Two Choices Are not Enough: Balancing at Scale in Distributed Stream Processing", sections IV-B and V.
+Two Choices Are not Enough: Balancing at Scale in Distributed Stream Processing", sections IV-B and V; Gedik,
+"Partitioning functions for stateful data parallelism in stream processing", section 5.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from ..errors import SaltwiseError, SaltwiseValueError
-from . import dchoices, pkg
+from . import dchoices, gedik, pkg
 from .experiment import Claim, Experiment, Outcome
 from .lab import FULL, QUICK, STAND_INS, Grid, Lab
 from .page import page
@@ -32,7 +33,10 @@ __all__ = [
     "reproduce",
 ]
 
-EXPERIMENTS = {experiment.name: experiment for experiment in [*pkg.EXPERIMENTS, *dchoices.EXPERIMENTS]}
+PAPERS = {"pkg": pkg, "dchoices": dchoices, "gedik": gedik}
+"""The module of each paper, by its short name."""
+
+EXPERIMENTS = {experiment.name: experiment for paper in PAPERS.values() for experiment in paper.EXPERIMENTS}
 """Every experiment by its name."""
 
 PAGE = "claims.md"
@@ -99,7 +103,7 @@ def reproduce(
         found.outcomes[experiment] = outcome
         _write_csv(outcome, out / f"{experiment.name}.csv")
         outcome.figure.savefig(out / f"{experiment.name}.png", dpi=100)
-    on_a_cluster = {"pkg": pkg.NEEDS_A_CLUSTER, "dchoices": dchoices.NEEDS_A_CLUSTER}
+    on_a_cluster = {name: paper.NEEDS_A_CLUSTER for name, paper in PAPERS.items()}
     (out / PAGE).write_text(page(found.outcomes, found.missing, on_a_cluster, STAND_INS, grid.messages), "utf-8")
     return found
 

@@ -9,6 +9,7 @@ from .experiment import Claim, Experiment, Outcome
 TITLES = {
     "pkg": "Partial Key Grouping: Load-Balanced Partitioning of Distributed Streams",
     "dchoices": "When Two Choices Are not Enough: Balancing at Scale in Distributed Stream Processing",
+    "gedik": "Partitioning functions for stateful data parallelism in stream processing",
 }
 
 _HEADER = "| Where | What the paper says | What came out | Holds | Why |\n|---|---|---|---|---|"
