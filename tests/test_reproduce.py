@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from saltwise import SaltwiseError, cli, reproduce
-from saltwise.reproduce import EXPERIMENTS, FULL, QUICK, Claim, Grid, Outcome, dchoices, pkg
+from saltwise.reproduce import EXPERIMENTS, FULL, PAPERS, QUICK, Claim, Grid, Outcome, dchoices, pkg
 from saltwise.reproduce.experiment import highest, paired, pick, values
 from saltwise.reproduce.lab import STAND_INS, Lab
 from saltwise.reproduce.page import page
@@ -28,6 +28,7 @@ TINY = Grid(
 IN_THE_PAPERS = {
     *("pkg-table2", *(f"pkg-fig{i}" for i in range(4, 11))),
     *("dchoices-fig1", *(f"dchoices-fig{i}" for i in range(3, 13))),
+    *(f"gedik-fig{i}" for i in range(3, 15)),
 }
 
 
@@ -92,7 +93,7 @@ def test_no_claim_is_judged_without_a_number(name: str) -> None:
 
 
 def test_claims_about_a_cluster_are_not_judged() -> None:
-    assert {claim.holds for claim in [*pkg.NEEDS_A_CLUSTER, *dchoices.NEEDS_A_CLUSTER]} == {None}
+    assert {claim.holds for paper in PAPERS.values() for claim in paper.NEEDS_A_CLUSTER} == {None}
 
 
 def test_the_page_counts_and_marks_claims_and_names_the_stand_ins() -> None:

@@ -87,4 +87,4 @@ class ConsistentHash(PartitionFunction):
         while len(behind):
             at[behind] += 1
             behind = behind[places[at[behind]] < points[behind]]
-        return owners[at]
+        return np.asarray(owners[at], np.int32)

@@ -11,6 +11,7 @@ keeps loads in balanced trees, at log N a candidate, the two lowest and the high
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -158,11 +159,11 @@ def _utility_of(utility: int, rho: float, gamma: float) -> float:
     if utility == APM:
         return rho + gamma
     if utility == APLM:
-        return rho + np.log(1 + gamma)
+        return rho + math.log(1 + gamma)
     if utility == ATM:
         return rho * (1 + gamma)
     if utility == ATLM:
-        return rho * (1 + np.log(1 + gamma))
+        return rho * (1 + math.log(1 + gamma))
     return rho
 
 
@@ -211,7 +212,7 @@ def _add(loads: Loads, s: Start, key: int, worker: int) -> None:
 @inlined
 def _mean_of(product: float, resources: int) -> float:
     """Return the geometric mean of so many numbers; roots cost less than a power, and there are three at most."""
-    return np.cbrt(product) if resources == 3 else np.sqrt(product) if resources == 2 else product
+    return float(np.cbrt(product)) if resources == 3 else math.sqrt(product) if resources == 2 else product
 
 
 @inlined
@@ -280,7 +281,9 @@ def _readj(s: Start) -> Ints:
     """Algorithm 4: keys stay where they are, and the move or swap of the best gain is made until none helps balance.
 
     The gain is by how much the utility falls, by frequency moved. The utility is that of the mapping at hand; the
-    paper's listing overwrites it while it still compares candidates. A move needs less balance penalty, not a gain.
+    paper's listing overwrites it while it still compares candidates. What is made need not have a gain, but has to
+    lessen the balance penalty. Or, beyond the paper, to leave it, and to narrow the gap between a fullest or an emptiest
+    worker and another: counts tie, and where two workers are the emptiest, no single move lessens the penalty.
     """
     placed = s.old.copy()
     keys, workers, resources = len(placed), s.workers, len(s.usage)
@@ -310,6 +313,12 @@ def _readj(s: Start) -> Ints:
                 if i == j:
                     continue
                 _extremes_of_others(loads, ranked, i, j, high, low)
+                at_an_end, old_gap = False, 0.0
+                if resources > 0:
+                    old_gap = abs(loads[-1, i] - loads[-1, j])
+                    at_an_end = max(loads[-1, i], loads[-1, j]) >= loads[-1].max() * (1 - EXACT) or min(
+                        loads[-1, i], loads[-1, j]
+                    ) <= loads[-1].min() * (1 + EXACT)
                 for at_1 in range(edges[i], edges[i + 1]):
                     d1 = members[at_1]
                     if left[d1] == 0:
@@ -320,11 +329,16 @@ def _readj(s: Start) -> Ints:
                         if d2 >= 0 and left[d2] == 0:
                             continue
                         product_2 = scale
+                        gap = 0.0
                         for k in range(resources):
                             shift = s.usage[k, d1] - (s.usage[k, d2] if d2 >= 0 else 0.0)
                             load_i, load_j = loads[k, i] - shift, loads[k, j] + shift
                             product_2 *= max(high[k], load_i, load_j) - min(low[k], load_i, load_j)
-                        if product_2 >= product * (1 - EXACT):  # worse balance; the mean over resources is monotone
+                            gap = abs(load_i - load_j)
+                        # The mean over resources is monotone, so that the products can be compared.
+                        better = product_2 < product * (1 - EXACT)
+                        levels = at_an_end and product_2 <= product * (1 + EXACT) and gap < old_gap * (1 - EXACT)
+                        if not (better or levels):
                             continue
                         m2 = m + _migration(s, d1, j) - _migration(s, d1, i)
                         distance = s.frequency[d1]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ..errors import SaltwiseError, SaltwiseValueError
 from . import dchoices, gedik, pkg
@@ -23,6 +24,7 @@ __all__ = [
     "EXPERIMENTS",
     "FULL",
     "PAGE",
+    "PAPERS",
     "QUICK",
     "Claim",
     "Experiment",
@@ -33,10 +35,12 @@ __all__ = [
     "reproduce",
 ]
 
-PAPERS = {"pkg": pkg, "dchoices": dchoices, "gedik": gedik}
+PAPERS: dict[str, Any] = {"pkg": pkg, "dchoices": dchoices, "gedik": gedik}
 """The module of each paper, by its short name."""
 
-EXPERIMENTS = {experiment.name: experiment for paper in PAPERS.values() for experiment in paper.EXPERIMENTS}
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment for paper in PAPERS.values() for experiment in paper.EXPERIMENTS
+}
 """Every experiment by its name."""
 
 PAGE = "claims.md"

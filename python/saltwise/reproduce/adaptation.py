@@ -214,20 +214,21 @@ def _measured(
     kind = "uniform" if isinstance(after, UniformHash) else "consistent"
     whole = _sums(kind, setting.domain, setting.z, workers, run)
     keys = _hashes(setting.domain, 0, run)[counted.ranks]
-    frequencies = (counted.ranks + 1.0) ** -setting.z / _weight(setting.domain, setting.z)
+    frequencies = np.asarray((counted.ranks + 1.0) ** -setting.z / _weight(setting.domain, setting.z), np.float64)
     # What the hash does with all keys, but for those that may be tracked, with which the function may do otherwise.
-    without = [_FUNCTIONS[kind](n).place(keys) for n in (workers - 1, workers)]
-    function = [before.place(keys), after.place(keys)]
-    found = (
-        whole.loads - loads(without[1], frequencies, workers, _EACH) + loads(function[1], frequencies, workers, _EACH)
-    )
+    hash_before, hash_after = (_FUNCTIONS[kind](n).place(keys) for n in (workers - 1, workers))
+    placed_before, placed_after = before.place(keys), after.place(keys)
+    of_hash = loads(hash_after, frequencies, workers, _EACH)
+    found = np.asarray(whole.loads - of_hash + loads(placed_after, frequencies, workers, _EACH), np.float64)
     moved = [
-        total - migration_cost(*without, frequencies, resource) + migration_cost(*function, frequencies, resource)
+        total
+        - migration_cost(hash_before, hash_after, frequencies, resource)
+        + migration_cost(placed_before, placed_after, frequencies, resource)
         for total, resource in zip(whole.moved, _EACH, strict=True)
     ]
     explicit = after.explicit if isinstance(after, HashPair) else {}
     is_tracked = np.isin(keys, np.fromiter(explicit, np.int64, len(explicit)))
-    tracked = loads(function[1][is_tracked], frequencies[is_tracked], workers, _EACH)
+    tracked = loads(placed_after[is_tracked], frequencies[is_tracked], workers, _EACH)
     even = tracked + (found - tracked).sum(axis=1, keepdims=True) / workers
     mine = [_EACH.index(resource) for resource in setting.resources]
     ideal = found[mine[0]].sum() / workers
