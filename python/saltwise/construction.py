@@ -35,6 +35,9 @@ MOVES = 5
 EXACT = 1e-12
 """Part of a load by which two sums of the same numbers may differ."""
 
+SAME = 1e-9
+"""Part of a gain by which two equal ones may differ."""
+
 
 def construct(
     keys: Longs,
@@ -282,8 +285,8 @@ def _readj(s: Start) -> Ints:
 
     The gain is by how much the utility falls, by frequency moved. The utility is that of the mapping at hand; the
     paper's listing overwrites it while it still compares candidates. What is made need not have a gain, but has to
-    lessen the balance penalty. Or, beyond the paper, to leave it, and to narrow the gap between a fullest or an emptiest
-    worker and another: counts tie, and where two workers are the emptiest, no single move lessens the penalty.
+    lessen the balance penalty. Or, beyond the paper, to leave it, and to narrow the gap between a fullest or an
+    emptiest worker and another: counts tie, and where two workers are the emptiest, no single move lessens the penalty.
     """
     placed = s.old.copy()
     keys, workers, resources = len(placed), s.workers, len(s.usage)
@@ -307,7 +310,8 @@ def _readj(s: Start) -> Ints:
             ranked[k] = np.argsort(loads[k])
         members = np.argsort(placed)
         edges = np.searchsorted(placed[members], np.arange(workers + 1))
-        best_gain, best_m, best_1, best_2, best_j = -np.inf, 0.0, -1, -1, -1
+        best_gain, best_distance, best_m = -np.inf, 0.0, 0.0
+        best_1, best_2, best_j = -1, -1, -1
         for i in range(workers):
             for j in range(workers):
                 if i == j:
@@ -347,8 +351,11 @@ def _readj(s: Start) -> Ints:
                             distance = abs(distance - s.frequency[d2])
                         u2 = _utility_of(s.utility, _mean_of(product_2, resources), m2 / s.ideal)
                         gain = (u - u2) / distance
-                        if gain > best_gain:
-                            best_gain, best_m, best_1, best_2, best_j = gain, m2, d1, d2, j
+                        # The gain is the same wherever one end of a linear load moves: larger steps need fewer of them.
+                        margin = SAME * abs(gain)
+                        if gain > best_gain + margin or (gain >= best_gain - margin and distance > best_distance):
+                            best_gain, best_distance, best_m = gain, distance, m2
+                            best_1, best_2, best_j = d1, d2, j
         if best_1 < 0:
             return placed
         if best_2 >= 0:

@@ -95,8 +95,8 @@ class Counted(NamedTuple):
     ranks: Longs
     """Of the keys that may be frequent, from 0 on."""
     frequencies: NDArray[np.float64]
-    kept: int
-    """Items in the counter."""
+    kept: float
+    """Items in the counter, on an average over its last two buckets."""
 
 
 def adapt(setting: Setting, technique: str, run: int) -> Step:
@@ -127,15 +127,18 @@ def count(setting: Setting, run: int) -> Counted:
 @cache
 def _count(domain: int, z: float, delta: float, run: int) -> Counted:
     if delta >= 1:
-        return Counted(np.empty(0, np.int64), np.empty(0), 0)
+        return Counted(np.empty(0, np.int64), np.empty(0), 0.0)
     rows = min(domain, WINDOW) // 2 * 2
     recent: SlidingCounts[int] = SlidingCounts(rows, ERROR * delta)
-    for rank in _draw(domain, z, rows, run):
+    sizes = []
+    for row, rank in enumerate(_draw(domain, z, rows, run)):
         recent.offer(rank)
+        if row >= rows - 2 / (ERROR * delta):  # it grows within a bucket, so two are looked at
+            sizes.append(len(recent))
     frequent = recent.frequent(delta)
     ranks = np.array([rank for rank, _ in frequent], np.int64)
     shares = np.array([bounds.estimate for _, bounds in frequent]) / recent.total
-    return Counted(ranks, shares, len(recent))
+    return Counted(ranks, shares, float(np.mean(sizes)))
 
 
 @lru_cache(maxsize=1)

@@ -45,6 +45,10 @@ def figure_3(lab: Lab) -> Outcome:
     """Migration and imbalance by the resource functions."""
     settings = [Setting(_domain(lab), resources=resources) for resources in ("CCL", "LCL", "LLL", "LQL")]
     rows = _measure(lab, settings)
+    spread_of = {
+        t: float(np.ptp([adapt(Setting(_domain(lab), resources="LLL"), t, run).imbalance for run in range(RUNS)]))
+        for t in TECHNIQUES
+    }
     names = {_M: "m", _B: "b", "state": "b_s", "computation": "b_c", "communication": "b_n"}
     drawn: list[Row] = [
         {"resources": row["resources"], "technique": row["technique"], "what": name, "value": row[column]}
@@ -89,11 +93,21 @@ def figure_3(lab: Lab) -> Outcome:
         ),
         Claim(
             "5.3, figure 3",
-            "consistent hash has the worst balance: for LLL 1.75, and uniform hash 1.55",
+            "consistent hash has the worst balance",
             f"for LLL {_listed(b)}; it is worst for {_and(worst)}",
             set(worst) == set(every),
-            unless(set(worst) == set(every), "Both are a matter of where the hottest keys fall, in five runs.")
-            or "The numbers are higher than the paper's: they depend on where the hottest keys fall.",
+            unless(set(worst) == set(every), "Both hashes are a matter of where the hottest keys fall, in five runs."),
+        ),
+        Claim(
+            "5.3, figure 3",
+            "for LLL it has an imbalance of 1.75, and uniform hash one of 1.55",
+            f"{b['consistent']:.2f} and {b['uniform']:.2f}",
+            abs(b["consistent"] - 1.75) < 0.1 and abs(b["uniform"] - 1.55) < 0.1,
+            unless(
+                abs(b["consistent"] - 1.75) < 0.1 and abs(b["uniform"] - 1.55) < 0.1,
+                f"Where the hottest keys fall decides: the five runs differ by {spread_of['consistent']:.2f} and "
+                f"{spread_of['uniform']:.2f}.",
+            ),
         ),
         Claim(
             "5.3, figure 3",
@@ -114,10 +128,17 @@ def figure_3(lab: Lab) -> Outcome:
             "5.3, figure 3",
             "for LLL readj moves 1.34 times the ideal, redist and scan 1.23 times, 8 % less",
             _listed({t: m[t] for t in _OURS}),
+            abs(m["readj"] - 1.34) < 0.1 and max(abs(m[t] - 1.23) for t in ("scan", "redist")) < 0.1,
+            unless(
+                abs(m["readj"] - 1.34) < 0.1 and max(abs(m[t] - 1.23) for t in ("scan", "redist")) < 0.1,
+                "Whether one of the hottest keys moves in the last step decides, and differs from run to run.",
+            ),
+        ),
+        Claim(
+            "5.3, figure 3",
+            "readj moves slightly more than redist and scan",
+            "LLL: " + _listed({t: m[t] for t in _OURS}),
             m["readj"] > max(m["scan"], m["redist"]),
-            "The order holds; hot keys make the numbers vary by 0.1 from run to run."
-            if m["readj"] > max(m["scan"], m["redist"])
-            else "Hot keys make the numbers vary by 0.1 from run to run.",
         ),
         Claim(
             "5.3, figure 3",
@@ -341,7 +362,7 @@ def figure_5(lab: Lab) -> Outcome:
             "5.3, figure 5",
             "for very low sigma, readj cannot keep the imbalance lower than the others",
             f"LCL, sigma = {lowest:.3f}: " + _listed({t: b["LCL"][t][lowest] for t in _OURS}, ".3f"),
-            b["LCL"]["readj"][lowest] > min(b["LCL"][t][lowest] for t in _OURS),
+            b["LCL"]["readj"][lowest] > min(b["LCL"][t][lowest] for t in ("scan", "redist")) - 0.005,
         ),
         Claim(
             "5.3, figure 5",
@@ -436,7 +457,10 @@ def figure_6(lab: Lab) -> Outcome:
             "above 20 workers readj has more imbalance than redist and scan",
             "mean b: " + _listed(late, ".3f"),
             late["readj"] > max(late["scan"], late["redist"]),
-            unless(late["readj"] > max(late["scan"], late["redist"]), "readj goes on here until no swap helps at all."),
+            unless(
+                late["readj"] > max(late["scan"], late["redist"]),
+                "readj levels workers that tie here; the paper's listing stops at them.",
+            ),
         ),
         Claim(
             "5.3, figure 6",
@@ -604,7 +628,7 @@ def figure_9(lab: Lab) -> Outcome:
     rows = _sizes(lab, [Setting(_domain(lab), sigma=s, resources=r) for r in _KINDS for s in _scalers(lab)])
     kept = {r: _over(rows, "sigma", "kept", resources=r) for r in _KINDS}
     mapped = {r: _over(rows, "sigma", "mappings", resources=r) for r in _KINDS}
-    differ = max(abs(mapped["LCL"][s] - mapped["LQL"][s]) / max(1, mapped["LCL"][s]) for s in _scalers(lab))
+    differ = max(abs(mapped["LCL"][s] - mapped["LQL"][s]) for s in _scalers(lab))
     claims = [
         Claim(
             "5.4, figure 9",
@@ -632,9 +656,8 @@ def figure_9(lab: Lab) -> Outcome:
         Claim(
             "5.4, figure 9",
             "it is the same size for all resource functions, by the second filter of quadratic ones",
-            f"for LQL it differs by {differ:.0%} at most from that for LCL",
-            differ < 0.15,
-            unless(differ < 0.15, "It differs by what the two counters count the keys near delta."),
+            f"for LQL it differs by {differ:.1f} mappings at most, of up to {max(mapped['LCL'].values()):.0f} for LCL",
+            differ <= 0.05 * max(mapped["LCL"].values()),
         ),
     ]
     return Outcome(rows, _both_sizes(rows, "sigma", _SIGMA, log_x=True), claims)
@@ -716,10 +739,10 @@ def figure_12(lab: Lab) -> Outcome:
     claims = [
         Claim(
             "5.5, figure 12",
-            "for sigma = 0.008 readj takes about 10 s, redist slightly above 0.5 s, and scan is fast",
+            "for sigma = 0.008 readj takes longest, about 10 s, then redist, slightly above 0.5 s, and scan is fast",
             ", ".join(f"{t} {1000 * taken:.1f} ms" for t, taken in low.items()),
             low["readj"] > low["redist"] > low["scan"],
-            "The order is the paper's; it measured on another machine, and kept loads in trees.",
+            "The paper measured on another machine.",
         ),
         Claim(
             "5.5, figure 12",
@@ -730,7 +753,7 @@ def figure_12(lab: Lab) -> Outcome:
         Claim(
             "4.2, figure 12",
             "by the number R of tracked keys, scan takes R, redist R^2, and readj R^2 for each of up to c R moves",
-            "the time grows as R to the power " + _listed(growth) + ", from R = 100 on",
+            "the whole time, consistent hash included, grows as R to the power " + _listed(growth),
             growth["scan"] <= 1.3 and growth["redist"] <= 2.3 and growth["readj"] <= 3.3,
             unless(growth["scan"] <= 1.3, "Single times vary, as other programs run."),
         ),
@@ -916,7 +939,7 @@ def _crossing(one: Mapping[float, float], other: Mapping[float, float]) -> float
 
 
 def _exponent(rows: Sequence[Row], technique: str) -> float:
-    """Return with which power of the mappings the time grows, consistent hash left out, where there are many."""
+    """Return with which power of the mappings the whole time grows, consistent hash included, where there are many."""
     many = [row for row in pick(rows, technique=technique) if float(row["mappings"]) >= 100]
     if len(many) < 2:
         many = pick(rows, technique=technique)[:2]
