@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import struct
 import sys
 
 import mmh3
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from xxhash import xxh64_intdigest
 
 from saltwise import SaltwiseError
 from saltwise.consistenthash import ConsistentHash
@@ -97,7 +99,12 @@ def test_keys_are_placed_by_their_hash() -> None:
 
 
 def test_hashes_are_those_of_spark() -> None:
-    # SELECT xxhash64(CAST(NULL AS STRING)), xxhash64(1L), xxhash64(1)
+    # Spark's documentation has xxhash64('Spark', array(123), 2) = 5602566077635097486; each value seeds the next one.
+    seed = int(key_hashes(["Spark"], "string").view(np.uint64)[0])
+    for number in (123, 2):
+        seed = xxh64_intdigest(struct.pack("<i", number), seed=seed)
+    assert seed == 5602566077635097486
+    assert key_hashes([123], "int").view(np.uint64)[0] == xxh64_intdigest(struct.pack("<i", 123), seed=42)
     assert key_hashes([None], "string").tolist() == [42]
     assert key_hashes([1]).tolist() == [-7001672635703045582]
     assert key_hashes([1], "int").tolist() == key_hashes([1], "tinyint").tolist() == [-6698625589789238999]

@@ -18,6 +18,8 @@ MODULES = (
     *("choices", "errors", "explain", "groupby", "hashing", "loads", "options", "predict", "report", "session"),
     *("lossycounting", "reproduce", "reproduce.experiment", "simulate", "sketchformat", "slidingcounts"),
     *("spacesaving", "streams", "arrow", "calls", "functions", "mergeable", "routing", "udfs"),
+    *("keyhash", "partition", "consistenthash", "hashpair", "partitionformat", "resources", "partitioncosts"),
+    *("construction", "largestfirst"),
 )
 
 

@@ -30,7 +30,7 @@ UTILITIES = {"A": A, "APM": APM, "APLM": APLM, "ATM": ATM, "ATLM": ATLM}
 """How balance and migration penalty make one number (section 4.3), by the paper's names."""
 
 MOVES = 5
-"""How often readj moves one key at most, the c of section 4.2.4."""
+"""How often readj moves one key at most, the c of section 4.2.4. It bounds the time, and may end the search early."""
 
 EXACT = 1e-12
 """Part of a load by which two sums of the same numbers may differ."""
@@ -78,7 +78,7 @@ def construct(
     >>> keys, frequencies = np.array([7, 8, 9]), np.array([0.1, 0.2, 0.15])
     >>> two = construct(keys, frequencies, workers=2)
     >>> two.place(keys)
-    array([1, 0, 1], dtype=int32)
+    array([0, 1, 0], dtype=int32)
     >>> construct(keys, frequencies, workers=3, previous=two).place(keys)
     array([2, 0, 1], dtype=int32)
     """

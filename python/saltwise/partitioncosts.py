@@ -85,8 +85,8 @@ def relative_migration(before: Ints, after: Ints, frequencies: Floats, workers: 
         workers: N of the new function.
         state: resource function of the state.
 
-    >>> relative_migration(np.array([0, 0, 1]), np.array([0, 2, 1]), np.array([0.5, 0.3, 0.2]), workers=3)
-    0.8999999999999999
+    >>> relative_migration(np.array([0, 0, 1]), np.array([0, 2, 1]), np.array([0.5, 0.25, 0.25]), workers=3)
+    0.75
     """
     ideal = ideal_migration(frequencies, workers, state)
     return migration_cost(before, after, frequencies, state) / ideal if ideal else 0.0
