@@ -80,7 +80,7 @@ def construct(
     >>> two.place(keys)
     array([0, 1, 0], dtype=int32)
     >>> construct(keys, frequencies, workers=3, previous=two).place(keys)
-    array([2, 0, 1], dtype=int32)
+    array([2, 1, 0], dtype=int32)
     """
     for what, given, allowed in ("algorithm", algorithm, ALGORITHMS), ("utility", utility, UTILITIES):
         if given not in allowed:

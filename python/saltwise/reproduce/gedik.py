@@ -430,8 +430,8 @@ def figure_6(lab: Lab) -> Outcome:
             unless(
                 most["scan"] > 3 and most["scan"] > most["readj"] > m["readj"][4],
                 _order_of({t: most[t] for t in _OURS})
-                + " Scan keeps a key where it is as long as that is best by U^APM; how equally good placements are chosen "
-                "among makes no difference to it.",
+                + " Scan keeps a key where it is as long as that is best by U^APM, and which of equally good "
+                "placements it takes makes no difference to that.",
             ),
         ),
         Claim(
