@@ -19,6 +19,8 @@ MODULES = (
     *("lossycounting", "reproduce", "reproduce.experiment", "simulate", "sketchformat", "slidingcounts"),
     *("adaptation", "albic", "clb", "cola", "elb", "flux", "keygroups", "milp", "reproduce.milp", "traffic", "uhlb"),
     *("spacesaving", "streams", "arrow", "calls", "functions", "mergeable", "routing", "udfs"),
+    *("keyhash", "partition", "consistenthash", "hashpair", "partitionformat", "resources", "partitioncosts"),
+    *("construction", "largestfirst"),
 )
 
 

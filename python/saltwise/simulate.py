@@ -13,7 +13,6 @@ from __future__ import annotations
 import heapq
 import math
 import os
-import struct
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from .errors import SaltwiseError, SaltwiseValueError
+from .keyhash import XxhashMissingError, key_hashes
 
 Stream = Sequence[int] | Sequence[str] | npt.NDArray[Any]
 
@@ -309,14 +309,10 @@ def _factorised(stream: Stream, name: str) -> tuple[npt.NDArray[Any], npt.NDArra
 
 
 def _hashes(keys: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Return the 64-bit hash of each key: Spark's xxhash64 of a bigint or a string."""
     try:
-        from xxhash import xxh64_intdigest
-    except ImportError as error:
+        return key_hashes(keys.tolist(), "bigint" if keys.dtype.kind in "iu" else "string")
+    except XxhashMissingError as error:
         raise SimulatorMissingError("xxhash") from error
-    texts = keys.dtype.kind not in "iu"
-    data = (str(key).encode() if texts else struct.pack("<q", key) for key in keys.tolist())
-    return np.fromiter((xxh64_intdigest(d, seed=42) for d in data), np.uint64, len(keys)).view(np.int64)
 
 
 def _off_greedy(ids: npt.NDArray[np.int32], keys: int, workers: int) -> npt.NDArray[np.int32]:

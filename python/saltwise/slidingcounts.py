@@ -59,6 +59,10 @@ class SlidingCounts(Generic[Item]):
         """Rows that an answer is about."""
         return self._counters[0].total
 
+    def __len__(self) -> int:
+        """Return how many items the counter that answers keeps."""
+        return len(self._counters[0])
+
     def offer(self, item: Item, weight: int = 1) -> None:
         """Add `weight` rows of one item.
 

@@ -1,9 +1,10 @@
 """Runs the experiments of the papers, as far as they need no cluster, and checks the papers' claims.
 
 Nasir et al., "Partial Key Grouping: Load-Balanced Partitioning of Distributed Streams", section 6; Nasir et al., "When
-Two Choices Are not Enough: Balancing at Scale in Distributed Stream Processing", sections IV-B and V; Guo and Zhou,
-"Stateful Load Balancing for Parallel Stream Processing", section 5; Madsen, Zhou, Cao, "Integrative Dynamic
-Reconfiguration in a Parallel Stream Processing Engine", section 5.
+Two Choices Are not Enough: Balancing at Scale in Distributed Stream Processing", sections IV-B and V; Gedik,
+"Partitioning functions for stateful data parallelism in stream processing", section 5; Guo and Zhou, "Stateful Load
+Balancing for Parallel Stream Processing", section 5; Madsen, Zhou, Cao, "Integrative Dynamic Reconfiguration in a
+Parallel Stream Processing Engine", section 5.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ..errors import SaltwiseError, SaltwiseValueError
-from . import albic, dchoices, elb, milp, pkg
+from . import albic, dchoices, elb, gedik, milp, pkg
 from .experiment import Claim, Experiment, Outcome
 from .lab import FULL, QUICK, STAND_INS, Grid, Lab
 from .page import page
@@ -35,8 +37,15 @@ __all__ = [
     "reproduce",
 ]
 
-PAPERS = {"pkg": pkg, "dchoices": dchoices, "elb": elb, "milp": milp, "albic": albic}
-"""What runs the experiments of each paper, by its short name."""
+PAPERS: dict[str, Any] = {
+    "pkg": pkg,
+    "dchoices": dchoices,
+    "gedik": gedik,
+    "elb": elb,
+    "milp": milp,
+    "albic": albic,
+}
+"""The module of each paper, by its short name."""
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment for paper in PAPERS.values() for experiment in paper.EXPERIMENTS

@@ -9,6 +9,7 @@ from .experiment import Claim, Experiment, Outcome
 TITLES = {
     "pkg": "Partial Key Grouping: Load-Balanced Partitioning of Distributed Streams",
     "dchoices": "When Two Choices Are not Enough: Balancing at Scale in Distributed Stream Processing",
+    "gedik": "Partitioning functions for stateful data parallelism in stream processing",
     "elb": "Stateful Load Balancing for Parallel Stream Processing",
     "milp": "Integrative Dynamic Reconfiguration in a Parallel Stream Processing Engine: the MILP",
     "albic": "Integrative Dynamic Reconfiguration in a Parallel Stream Processing Engine: ALBIC",
