@@ -96,6 +96,22 @@ def test_without_adaptive_execution_nothing_is_split(
         assert choice(saltwise_lines(df)) == "local"
 
 
+def test_local_is_not_taken_where_rows_may_come_in_another_order(
+    spark: SparkSession, saltwise_lines: SaltwiseLines, with_conf: WithConf
+) -> None:
+    key = f"if(id % 10 < 6, 7, {MILLION})"
+
+    def lines(df: DataFrame) -> list[str]:
+        return saltwise_lines(skew_groupby(df, "k").agg(F.median("v")))
+
+    assert choice(lines(keyed(spark, key))) == "local"
+    assert "], split, n=4; auto knows nothing of the keys" in " ".join(lines(keyed(spark, key).repartition(4, "v")))
+    with with_conf({"spark.sql.adaptive.enabled": False}):
+        assert lines(keyed(spark, key).repartition(4, "v")) == [
+            "SkewGroupBy left alone: its rows come out of a shuffle, and without adaptive execution nothing is split"
+        ]
+
+
 def test_a_key_is_followed_to_its_scan_through_projections_filters_and_joins(
     spark: SparkSession, saltwise_lines: SaltwiseLines, tmp_path: Path
 ) -> None:

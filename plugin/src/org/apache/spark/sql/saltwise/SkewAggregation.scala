@@ -73,7 +73,11 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
   private def choose(aggregate: Aggregate, options: SkewOptions, stock: Seq[SparkPlan]): Either[String, SkewOptions] =
     options.strategy match {
       case SkewStrategy.Auto => AutoStrategy.choose(
-        stock.head, options.localCapacity, KnownKeys.of(aggregate, state, session.sparkContext), conf.adaptiveExecutionEnabled)
+        stock.head,
+        options.localCapacity,
+        KnownKeys.of(aggregate, state, session.sparkContext),
+        StableColumns.staysInPlace(aggregate.child),
+        conf.adaptiveExecutionEnabled)
         .map { case (strategy, why) => options.copy(strategy = strategy, why = Some(why)) }
       case SkewStrategy.Split if !conf.adaptiveExecutionEnabled =>
         Right(options.copy(strategy = SkewStrategy.DChoices))
