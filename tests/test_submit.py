@@ -30,6 +30,7 @@ def submit(program: str, *arguments: str, folder: Path) -> str:
     confs = {
         "spark.sql.extensions": "org.apache.spark.sql.saltwise.SaltwiseExtensions",
         "spark.saltwise.enabled": "true",
+        "spark.saltwise.strategy": "split",
         "spark.sql.shuffle.partitions": "3",
         "spark.ui.enabled": "false",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
