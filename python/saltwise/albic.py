@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from .cola import check_traffic
-from .errors import SaltwiseValueError
-from .keygroups import Cluster, Floats, Ints, Resource, check_whole
+from .errors import SaltwiseValueError, check_whole
+from .keygroups import Cluster, Floats, Ints, Resource
 from .milp import InfeasibleError, OutOfTimeError, milp
 from .traffic import Traffic, graph_part
 

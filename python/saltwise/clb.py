@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from .errors import SaltwiseValueError
-from .keygroups import Ints, check_whole, checked
+from .errors import SaltwiseValueError, check_whole
+from .keygroups import Ints, checked
 
 
 def clb(series: Any, n: int, theta: float = 0.0) -> Ints:

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .partition import PartitionFunction, check_whole
+from .errors import check_whole
+from .partition import PartitionFunction
 from .schemes import Ints, Longs, workers_of
 
 REPLICAS = 1000

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .errors import SaltwiseValueError
-from .keygroups import Floats, Ints, check_whole, checked, checked_allocation, loads_of
+from .errors import SaltwiseValueError, check_whole
+from .keygroups import Floats, Ints, checked, checked_allocation, loads_of
 
 
 class Eager(NamedTuple):

@@ -26,5 +26,15 @@ class SaltwiseValueError(SaltwiseError, ValueError):
         return cls(f"{what} is {given!r}; it must be one of {', '.join(names)}{hint}")
 
 
+def check_whole(name: str, value: object, least: int = 1) -> None:
+    """Raise unless `value` is a whole number from `least` on.
+
+    Raises:
+        SaltwiseValueError: it is none.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise SaltwiseValueError(f"{name} is {value!r}; it must be a whole number from {least} on.")
+
+
 class PluginMissingError(SaltwiseError):
     """The session runs without the Saltwise extension."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .keygroups import Cluster, Ints, check_whole
+from .errors import check_whole
+from .keygroups import Cluster, Ints
 
 
 def flux(cluster: Cluster, max_migrations: int) -> Ints:

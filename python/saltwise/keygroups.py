@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import SaltwiseValueError
+from .errors import SaltwiseValueError, check_whole
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -157,9 +157,3 @@ def checked_allocation(name: str, given: Any, groups: int, nodes: int) -> Ints:
     if len(wrong):
         raise SaltwiseValueError(f"{name} {int(wrong[0])} is {int(node[wrong[0]])}; it must be from 0 to {nodes - 1}.")
     return node.astype(np.int64)
-
-
-def check_whole(name: str, value: int, least: int = 1) -> None:
-    """Raise a SaltwiseValueError unless the value is a whole number from `least` on."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise SaltwiseValueError(f"{name} is {value!r}; it must be a whole number from {least} on.")

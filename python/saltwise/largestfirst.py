@@ -11,8 +11,8 @@ import heapq
 import numpy as np
 
 from .consistenthash import REPLICAS
+from .errors import check_whole
 from .hashpair import HashPair
-from .partition import check_whole
 from .resources import Floats, check_frequencies
 from .schemes import Longs
 

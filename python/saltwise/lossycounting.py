@@ -10,7 +10,7 @@ import math
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-from .errors import SaltwiseValueError
+from .errors import SaltwiseValueError, check_whole
 from .spacesaving import Estimate
 
 Item = TypeVar("Item", bound=Hashable)
@@ -66,7 +66,7 @@ class LossyCounting(Generic[Item]):
         Raises:
             SaltwiseValueError: the weight is not such a number.
         """
-        check_weight(weight)
+        check_whole("weight", weight)
         full = self._full_buckets()
         count, error = self._kept.get(item, (0, full))
         self._kept[item] = (count + weight, error)
@@ -108,13 +108,3 @@ class LossyCounting(Generic[Item]):
     def _forget_the_rare(self) -> None:
         full = self._full_buckets()
         self._kept = {item: (count, error) for item, (count, error) in self._kept.items() if count + error > full}
-
-
-def check_weight(weight: object) -> None:
-    """Raise unless `weight` is a number of rows.
-
-    Raises:
-        SaltwiseValueError: it is not a whole number from 1 on.
-    """
-    if not isinstance(weight, int) or isinstance(weight, bool) or weight < 1:
-        raise SaltwiseValueError(f"weight is {weight!r}; it must be a whole number from 1 on.")

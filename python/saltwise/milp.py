@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, sparse
 
-from .errors import SaltwiseError, SaltwiseValueError
-from .keygroups import Cluster, Floats, Ints, check_whole, loads_of
+from .errors import SaltwiseError, SaltwiseValueError, check_whole
+from .keygroups import Cluster, Floats, Ints, loads_of
 
 Rows = list[optimize.LinearConstraint]
 

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .errors import SaltwiseValueError
+from .errors import check_whole
 from .keyhash import check_key_type, key_hashes
 from .schemes import Ints, Longs, workers_of
 from .sketchformat import Item
@@ -65,13 +65,3 @@ class UniformHash(PartitionFunction):
 
     def place(self, hashes: Longs) -> Ints:
         return workers_of(hashes, 1, self.workers)
-
-
-def check_whole(name: str, value: object) -> None:
-    """Raise unless `value` is a whole number from 1 on.
-
-    Raises:
-        SaltwiseValueError: it is none.
-    """
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise SaltwiseValueError(f"{name} is {value!r}; it must be a whole number from 1 on.")

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Generic
 
-from .errors import SaltwiseValueError
-from .lossycounting import Item, LossyCounting, check_weight
+from .errors import SaltwiseValueError, check_whole
+from .lossycounting import Item, LossyCounting
 from .spacesaving import Estimate
 
 
@@ -69,7 +69,7 @@ class SlidingCounts(Generic[Item]):
         Raises:
             SaltwiseValueError: the weight is not a whole number from 1 on.
         """
-        check_weight(weight)
+        check_whole("weight", weight)
         while weight:
             part = min(weight, self._left)
             for counter in self._counters:

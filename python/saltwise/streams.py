@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import datasets
-from .errors import SaltwiseError, SaltwiseValueError
+from .errors import SaltwiseError, SaltwiseValueError, check_whole
 
 Keys = NDArray[np.int64] | NDArray[np.str_]
 
@@ -71,7 +71,7 @@ def zipf_shares(keys: int, exponent: float) -> NDArray[np.float64]:
     >>> zipf_shares(2, 1.0).round(3).tolist()
     [0.667, 0.333]
     """
-    _check_whole("keys", keys)
+    check_whole("keys", keys)
     if not 0 <= exponent < float("inf"):
         raise SaltwiseValueError(f"exponent is {exponent!r}; it must be a number from 0 on.")
     weights = np.arange(1, keys + 1, dtype=float) ** -exponent
@@ -87,7 +87,7 @@ def zipf(messages: int, keys: int, exponent: float, seed: int = 1) -> Stream:
     >>> zipf(5, keys=3, exponent=2.0).keys.tolist()
     [1, 1, 1, 3, 1]
     """
-    _check_whole("messages", messages)
+    check_whole("messages", messages)
     shares = zipf_shares(keys, exponent)
     return Stream(f"Zipf z = {exponent:g}, |K| = {keys:,}", _draw(messages, shares, np.random.default_rng(seed)) + 1)
 
@@ -104,7 +104,7 @@ def lognormal(messages: int, which: str = "LN1", seed: int = 1) -> Stream:
     >>> lognormal(5, "LN2").keys.tolist()
     [14, 24, 14, 2, 26]
     """
-    _check_whole("messages", messages)
+    check_whole("messages", messages)
     if which not in LOGNORMALS:
         raise SaltwiseValueError.unknown("which", which, LOGNORMALS)
     draws = np.random.default_rng(seed).lognormal(*LOGNORMALS[which], messages)
@@ -128,8 +128,8 @@ def drifting(messages: int, keys: int, exponent: float, periods: int, shift: int
     >>> drifting(6, keys=100, exponent=9.0, periods=3, shift=10).keys.tolist()
     [1, 1, 11, 11, 21, 21]
     """
-    _check_whole("periods", periods)
-    _check_whole("shift", shift, 0)
+    check_whole("periods", periods)
+    check_whole("shift", shift, 0)
     ranks = zipf(messages, keys, exponent, seed).keys.astype(np.int64)
     period = np.arange(messages) * periods // messages
     name = f"Zipf z = {exponent:g}, |K| = {keys:,}, {periods} heads"
@@ -163,8 +163,8 @@ def words(messages: int, vocabulary: int = 20_000) -> Stream:
     >>> words(1000, vocabulary=10).distinct
     10
     """
-    _check_whole("messages", messages)
-    _check_whole("vocabulary", vocabulary)
+    check_whole("messages", messages)
+    check_whole("vocabulary", vocabulary)
     column = datasets.words(messages, vocabulary).column("word").combine_chunks().dictionary_encode()
     texts = np.array(column.dictionary.to_pylist(), dtype=np.str_)
     return Stream("English words", texts[column.indices.to_numpy()])
@@ -255,8 +255,3 @@ def _dependencies(index: str) -> list[tuple[str, str]]:
         else:
             edges |= dict.fromkeys((package, needed) for needed in re.findall(r"(?:^|[,|])\s*([a-z0-9+.-]+)", value))
     return list(edges)
-
-
-def _check_whole(name: str, value: int, least: int = 1) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise SaltwiseValueError(f"{name} is {value!r}; it must be a whole number from {least} on.")

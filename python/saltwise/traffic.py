@@ -13,8 +13,8 @@ import numpy as np
 import pymetis
 from scipy import sparse
 
-from .errors import SaltwiseValueError
-from .keygroups import Floats, Ints, check_whole, checked
+from .errors import SaltwiseValueError, check_whole
+from .keygroups import Floats, Ints, checked
 
 SCALE = 1_000_000
 """METIS takes whole numbers: the sum of all weights."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .keygroups import Ints, check_whole
+from .errors import check_whole
+from .keygroups import Ints
 
 PRIME = (1 << 31) - 1
 """A prime above any number of substreams; products with it fit into 64 bits."""

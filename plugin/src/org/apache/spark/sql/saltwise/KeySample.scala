@@ -55,19 +55,12 @@ object KeySample {
       val needed = columns.filter(column => keys.contains(column.toAttribute))
       along(child, AttributeSet(needed.flatMap(_.references))).map(Project(needed, _))
     case Filter(condition, child) if condition.deterministic && !SubqueryExpression.hasSubquery(condition) =>
-      val here = splitConjuncts(condition).filter(_.references.subsetOf(child.outputSet))
-      along(child, keys ++ AttributeSet(here.flatMap(_.references)))
-        .map(scan => here.reduceOption(And).filter(_.references.subsetOf(scan.outputSet)).fold(scan)(Filter(_, scan)))
+      along(child, keys ++ condition.references).map(Filter(condition, _))
     case join: Join => join.children.find(side => keys.subsetOf(side.outputSet)).flatMap(along(_, keys))
     // Once AQE has run a stage, this node stands for what it ran.
     case stage: LogicalQueryStage => along(stage.logicalPlan, keys)
     case leaf: LeafNode if canBeSampled(leaf) => Some(leaf)
     case _ => None
-  }
-
-  private def splitConjuncts(condition: Expression): Seq[Expression] = condition match {
-    case And(left, right) => splitConjuncts(left) ++ splitConjuncts(right)
-    case other => Seq(other)
   }
 
   private def canBeSampled(leaf: LeafNode): Boolean = leaf match {
