@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -48,13 +48,22 @@ def zipf_keys(rows: int, keys: int, z: float, seed: int = 1) -> np.ndarray:
 
 def zipf_parquet(rows: int, keys: int, z: float, files: int) -> str:
     """Return a folder of `files` equal Parquet files with columns k (bigint), v (bigint), x (double)."""
-    folder = CACHE / f"zipf-{rows}-{keys}-{z}-{files}"
-    if not folder.exists():
-        part = folder.with_suffix(".part")
-        part.mkdir(parents=True, exist_ok=True)
+
+    def tables() -> Iterator[pa.Table]:
         values = np.random.default_rng(2)
-        for i, k in enumerate(np.array_split(zipf_keys(rows, keys, z), files)):
-            table = pa.table({"k": k, "v": values.integers(0, 1000, len(k)), "x": values.random(len(k))})
+        for k in np.array_split(zipf_keys(rows, keys, z), files):
+            yield pa.table({"k": k, "v": values.integers(0, 1000, len(k)), "x": values.random(len(k))})
+
+    return parquet_folder(f"zipf-{rows}-{keys}-{z}-{files}", tables)
+
+
+def parquet_folder(name: str, tables: Callable[[], Iterable[pa.Table]]) -> str:
+    """Return a folder of this name with a Parquet file of each table; they are made the first time only."""
+    folder = CACHE / name
+    if not folder.exists():
+        part = folder.with_name(f"{name}.part")
+        part.mkdir(parents=True, exist_ok=True)
+        for i, table in enumerate(tables()):
             pq.write_table(table, part / f"{i:03}.parquet")
         part.rename(folder)
     return str(folder)

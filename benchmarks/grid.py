@@ -16,14 +16,13 @@ import csv
 import heapq
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
-from common import CACHE, console, session, zipf_keys
+from common import CACHE, console, parquet_folder, session, zipf_keys
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.progress import track
@@ -122,18 +121,16 @@ def main() -> None:
 
 def data(skew: str, rows: int) -> str:
     """Return a folder of 16 Parquet files of this skew: k (bigint, NULL for -2), v (double), s (string)."""
-    folder = CACHE / f"grid-{skew.replace(' ', '-').replace('%', '')}-{rows}"
-    if not folder.exists():
-        part = folder.with_suffix(".part")
-        part.mkdir(parents=True, exist_ok=True)
+
+    def tables() -> Iterator[pa.Table]:
         keys = SKEWS[skew](rows)
         values = np.random.default_rng(2).integers(0, 1000, len(keys))
         for i in range(16):
             k, v = keys[i::16], values[i::16]
             columns = {"k": pa.array(k, mask=k == -2), "v": v.astype(float), "s": pa.array(v).cast(pa.string())}
-            pq.write_table(pa.table(columns), part / f"{i:03}.parquet")
-        part.rename(folder)
-    return str(folder)
+            yield pa.table(columns)
+
+    return parquet_folder(f"grid-{skew.replace(' ', '-').replace('%', '')}-{rows}", tables)
 
 
 def planned(spark: SparkSession, df: DataFrame, kind: str, plan: str) -> DataFrame | None:
@@ -156,7 +153,7 @@ def planned(spark: SparkSession, df: DataFrame, kind: str, plan: str) -> DataFra
 def cell(spark: SparkSession, df: DataFrame, kind: str, skew: str, plans: Sequence[str], rounds: int) -> list[Cell]:
     seconds: dict[str, list[float]] = {plan: [] for plan in plans}
     tasks = {}
-    for i in range(rounds + 1):
+    for i in range(rounds + 2):
         for plan in plans:
             spark.conf.set(BYPASS, str(plan == "bypass").lower())
             query = planned(spark, df, kind, plan)
@@ -164,7 +161,7 @@ def cell(spark: SparkSession, df: DataFrame, kind: str, skew: str, plans: Sequen
                 seconds.pop(plan, None)
                 continue
             write_away = query.write.format("noop").mode("overwrite").save
-            if i == rounds:
+            if i > rounds:
                 tasks[plan] = measured_tasks(spark, write_away)
                 continue
             started = time.perf_counter()
