@@ -100,7 +100,7 @@ print(json.dumps({
 """
 
 LOGGED = (
-    "Saltwise left an aggregate as Spark planned it, because this Spark does not fit the plugin; "
+    "Saltwise left a query as Spark planned it, because this Spark does not fit the plugin; "
     "further occurrences are not logged."
 )
 

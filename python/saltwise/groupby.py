@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .errors import SaltwiseError, SaltwiseValueError
-from .options import SkewOptions, hot_json
+from .options import CONSTRUCTED, SkewOptions, hot_json
 from .session import require_plugin, session_options
 
 if TYPE_CHECKING:
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from pyspark.sql.group import GroupedData
 
     from .arrow import ArrowGroupedData
+    from .partition import PartitionFunction
+    from .placementstore import PlacementStore
 
 ENGINES = ("plugin", "arrow")
 
@@ -27,18 +30,24 @@ def skew_groupby(
     choices: int | None = None,
     sketch_capacity: int | None = None,
     hot: object = None,
+    cost: str | None = None,
+    placement: PartitionFunction | PlacementStore | None = None,
     engine: str = "plugin",
 ) -> GroupedData:
     """Group a DataFrame by key, so that no task gets more than its share of a hot key.
 
-    The answers are those of ``df.groupBy(*cols)``. Where splitting would not help, or a group may not be split,
-    Spark's own plan runs, and ``explain()`` says why.
+    The answers are those of ``df.groupBy(*cols)``. Where splitting would not help, Spark's own plan runs, and
+    ``explain()`` says why. Groups that may not be split, those of ``applyInPandas``, ``applyInArrow`` and Python
+    aggregates, stay whole, and their keys are placed on workers so that these are even: by the partition function that is
+    given, else largest first, from a sketch of the keys that is made when the query runs.
 
     Args:
         df: what to group.
         cols: as for ``DataFrame.groupBy``.
         strategy: ``auto``, ``split``, ``local``, ``hash``, ``shuffle``, ``pkg``, ``dchoices``, ``wchoices`` or
-            ``roundrobin``.
+            ``roundrobin``. The following leave any group whole: ``hash``, ``consistent``, ``offgreedy`` (largest first),
+            ``scan``, ``redist`` and ``readj``; the last three construct a partition function, which takes a pass over
+            the key columns at once.
         partitions: n, the number of workers among which rows are balanced.
         theta: share of rows from which a key is hot; 1/(5n) by default.
         epsilon: imbalance that ``dchoices`` may leave, as a share of all rows.
@@ -47,10 +56,14 @@ def skew_groupby(
         hot: hot keys that are known beforehand: a list of keys (tuples for several columns), a dict from key
             to its share of rows, or a report of :func:`saltwise.skew_report`. Routing then depends on the
             content of rows only.
+        cost: what a key costs its worker, where groups stay whole: ``rows`` (the default), ``bytes``, ``rows^2``, or the
+            name of a column of numbers to add up.
+        placement: where the keys of groups that stay whole are: a partition function, or a store that keeps one from run
+            to run, and which plans the next one, by ``readj``, in a pass over the key columns at once.
         engine: ``plugin``, or ``arrow`` for a session without it: rows are routed by ``mapInArrow`` then, to the same
             workers, and aggregates are merged by Spark's public functions. It has the
             methods and the limits of :class:`saltwise.arrow.ArrowGroupedData`, goes by ``dchoices`` where no strategy
-            is named, and takes neither ``auto`` nor ``hot``. The package has to be installed where Spark's Python
+            is named, and takes neither ``auto``, ``hot``, ``cost`` nor ``placement``. The package has to be installed where Spark's Python
             workers run.
 
     Returns:
@@ -73,13 +86,30 @@ def skew_groupby(
         choices=choices,
         sketch_capacity=sketch_capacity,
         hot=None if hot is None else hot_json(hot),
+        cost=cost,
     )
     if engine not in ENGINES:
         raise SaltwiseValueError.unknown("engine", engine, ENGINES)
     if engine == "arrow":
+        for name, given in ("cost", cost), ("placement", placement):
+            if given is not None:
+                raise SaltwiseValueError(f"{name} is given, and engine='arrow' places nothing: group by the plugin.")
         return _by_arrow(df, cols, options)  # type: ignore[return-value]
     require_plugin(df.sparkSession)
+    if placement is not None or options.strategy in CONSTRUCTED:
+        options = replace(options, function=_constructed(df, cols, options, placement))
     return df.hint("skew_groupby", *options.hint()).groupBy(*cols)  # type: ignore[arg-type]
+
+
+def _constructed(
+    df: DataFrame, cols: tuple[Any, ...], options: SkewOptions, placement: PartitionFunction | PlacementStore | None
+) -> str:
+    try:
+        from .constructed import constructed
+    except ImportError as error:
+        raise SaltwiseError(f"placement needs {error.name}: run pip install 'saltwise[simulate]'.") from error
+    keys = list(cols[0]) if len(cols) == 1 and isinstance(cols[0], list) else list(cols)
+    return constructed(df, [df[key - 1] if isinstance(key, int) else key for key in keys], options, placement)
 
 
 def _by_arrow(df: DataFrame, cols: tuple[Any, ...], options: SkewOptions) -> ArrowGroupedData:

@@ -1,5 +1,7 @@
 """The hash pair <H_p, H_c>: hot keys have a worker of their own in a table, and all others that of a consistent hash.
 
+Where no state outlives a run, the others may as well have that of the uniform hash, which is more even.
+
 Gedik, "Partitioning functions for stateful data parallelism in stream processing", VLDB Journal 2014, section 4.1.
 """
 
@@ -12,20 +14,20 @@ from functools import cached_property
 import numpy as np
 
 from .consistenthash import REPLICAS, ConsistentHash
-from .errors import SaltwiseValueError
-from .partition import PartitionFunction
+from .errors import SaltwiseValueError, check_whole
+from .partition import PartitionFunction, UniformHash
 from .schemes import Ints, Longs
 
 
 @dataclass(frozen=True)
 class HashPair(PartitionFunction):
-    """p = <H_p, H_c>. A key that it never saw falls to the consistent hash.
+    """p = <H_p, H_c>. A key that it never saw falls to the consistent hash, or to the uniform one.
 
     Args:
         workers: N.
         key_type: the keys' type in SQL.
         explicit: H_p, from the 64-bit hash of a key to its worker.
-        replicas: of each worker in H_c.
+        replicas: of each worker in H_c; 0 stands for the uniform hash in its place.
 
     Raises:
         SaltwiseValueError: an argument is not allowed.
@@ -41,6 +43,7 @@ class HashPair(PartitionFunction):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_whole("replicas", self.replicas, least=0)
         object.__setattr__(self, "explicit", dict(self.explicit))  # the caller's own may change
         for key, worker in self.explicit.items():
             if not 0 <= worker < self.workers:
@@ -50,8 +53,10 @@ class HashPair(PartitionFunction):
                 )
 
     @cached_property
-    def consistent(self) -> ConsistentHash:
+    def others(self) -> PartitionFunction:
         """H_c."""
+        if self.replicas == 0:
+            return UniformHash(self.workers, self.key_type)
         return ConsistentHash(self.workers, self.key_type, self.replicas)
 
     @cached_property
@@ -64,7 +69,7 @@ class HashPair(PartitionFunction):
         return np.array([self.explicit[key] for key in self.tracked.tolist()], np.int32)
 
     def place(self, hashes: Longs) -> Ints:
-        workers = self.consistent.place(hashes)
+        workers = self.others.place(hashes)
         if len(self.tracked):
             at = np.searchsorted(self.tracked, hashes)
             at[at == len(self.tracked)] = 0

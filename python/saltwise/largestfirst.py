@@ -20,7 +20,7 @@ from .schemes import Longs
 def largest_first(
     keys: Longs, frequencies: Floats, workers: int, key_type: str = "bigint", replicas: int = REPLICAS
 ) -> HashPair:
-    """Return a partition function that places each of these keys, and leaves all others to the consistent hash.
+    """Return a partition function that places each of these keys, and leaves all others to a hash.
 
     The fullest worker gets at most 4/3 of what the best placement of these keys would give it.
 
@@ -29,7 +29,7 @@ def largest_first(
         frequencies: share of each key among all rows, shape (k,).
         workers: N.
         key_type: the keys' type in SQL.
-        replicas: of each worker in the consistent hash.
+        replicas: of each worker in the consistent hash; 0 stands for the uniform hash in its place.
 
     Raises:
         SaltwiseValueError: an argument is not allowed.

@@ -9,7 +9,16 @@ from dataclasses import dataclass
 
 from .errors import SaltwiseValueError
 
-STRATEGIES = ("auto", "split", "local", "hash", "shuffle", "pkg", "dchoices", "wchoices", "roundrobin")
+CONSTRUCTED = ("scan", "redist", "readj")
+"""Strategies whose partition function is constructed from the keys, and from the function in use."""
+
+PLACEMENT = ("hash", "consistent", "offgreedy", *CONSTRUCTED)
+"""Strategies that leave every group whole."""
+
+STRATEGIES = (
+    *("auto", "split", "local", "hash", "shuffle", "pkg", "dchoices", "wchoices", "roundrobin"),
+    *PLACEMENT[1:],
+)
 
 EPSILON = 1e-4
 """Imbalance that D-Choices may leave, as a share of all rows."""
@@ -54,6 +63,8 @@ class SkewOptions:
     choices: int | None = None
     sketch_capacity: int | None = None
     hot: str | None = None
+    cost: str | None = None
+    function: str | None = None
 
     def __post_init__(self) -> None:
         if self.strategy is not None and str(self.strategy).lower() not in STRATEGIES:
@@ -80,6 +91,8 @@ class SkewOptions:
             "choices": self.choices,
             "sketch.capacity": self.sketch_capacity,
             "hot": self.hot,
+            "placement.cost": self.cost,
+            "placement.function": self.function,
         }
         first = [] if self.strategy is None else [self.strategy.lower()]
         return first + [f"{name}={value}" for name, value in named.items() if value is not None]

@@ -20,8 +20,8 @@ object Functions {
   private val functions: Map[String, Function] = Map(
     "heavy_hitters" -> Function(classOf[HeavyHitters], 1 to 3, arguments => HeavyHitters(arguments.head,
       arguments.lift(1).getOrElse(DefaultK), arguments.lift(2).getOrElse(defaultCapacity))),
-    "space_saving_agg" -> Function(classOf[SpaceSavingAgg], 1 to 2, arguments =>
-      SpaceSavingAgg(arguments.head, arguments.lift(1).getOrElse(defaultCapacity))),
+    "space_saving_agg" -> Function(classOf[SpaceSavingAgg], 1 to 3, arguments => SpaceSavingAgg(arguments.head,
+      arguments.lift(1).getOrElse(defaultCapacity), arguments.lift(2).getOrElse(SpaceSavingAgg.OneRow))),
     "space_saving_merge" -> Function(classOf[SpaceSavingMerge], 1 to 1, arguments => SpaceSavingMerge(arguments.head)),
     "space_saving_top" -> Function(classOf[SpaceSavingTop], 1 to 3, arguments => SpaceSavingTop(arguments.head,
       arguments.lift(1).getOrElse(DefaultK), arguments.lift(2).getOrElse(Literal(null, StringType)))),

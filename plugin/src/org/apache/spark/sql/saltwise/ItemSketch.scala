@@ -37,8 +37,8 @@ final class ItemSketch(val itemType: DataType, capacity: Int) extends SpaceSavin
   override protected def same(counter: Int): Boolean = items.same(counter)
   override protected def store(counter: Int): Unit = items.store(counter)
 
-  /** Counts one item: a row of one column. */
-  def add(row: UnsafeRow): Unit = offer(items.take(row))
+  /** Counts an item, a row of one column, so many times. */
+  def add(row: UnsafeRow, weight: Long): Unit = offer(items.take(row), weight)
 
   /** The counter of an item, or -1. */
   def counterOf(row: UnsafeRow): Int = find(items.take(row))

@@ -38,7 +38,7 @@ object LocalAggregation {
       }
       val keys = first.groupingExpressions.map(_.toAttribute)
       val rows = if (!options.workersGiven) combined else {
-        ShuffleExchanges.byNumber(HashPartitioning(keys, options.workers), combined)
+        AcrossVersions.exchange(HashPartitioning(keys, options.workers), combined)
       }
       AggregatePhases.inOnePhase(last, Some(keys), keys, complete, rows).getOrElse(last)
   }

@@ -82,9 +82,29 @@ object SaltwiseConf {
     .stringConf
     .createOptional
 
+  val PlacementEnabled: ConfigEntry[Boolean] = buildConf(Prefix + "placement.enabled")
+    .doc("Place the keys of this session's groups that may not be split, without any change to code: applyInPandas and " +
+      "applyInArrow, Python aggregates, and windows. Each key goes to one worker, chosen so that workers are even.")
+    .version("0.1.0")
+    .booleanConf
+    .createWithDefault(false)
+
+  val PlacementFunction: OptionalConfigEntry[String] = buildConf(Prefix + "placement.function")
+    .doc("The partition function that places keys, as JSON. Default: largest first, from a sketch of the keys.")
+    .version("0.1.0")
+    .stringConf
+    .createOptional
+
+  val PlacementCost: ConfigEntry[String] = buildConf(Prefix + "placement.cost")
+    .doc("What a key costs its worker: rows, bytes, rows^2, or the name of a column to add up.")
+    .version("0.1.0")
+    .stringConf
+    .createWithDefault("rows")
+
   /** The entries that are options of the hint too, by option name. */
   val options: Map[String, ConfigEntry[_]] =
-    Seq[ConfigEntry[_]](Strategy, Partitions, Theta, Epsilon, Choices, SketchCapacity, Hot)
+    Seq[ConfigEntry[_]](
+      Strategy, Partitions, Theta, Epsilon, Choices, SketchCapacity, Hot, PlacementFunction, PlacementCost)
       .map(entry => entry.key.stripPrefix(Prefix) -> entry).toMap
 
   /** The session's value of every option that has one, as text. */

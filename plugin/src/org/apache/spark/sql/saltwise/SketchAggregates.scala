@@ -37,11 +37,15 @@ abstract class ItemCounting extends SketchAggregate {
 
   protected final def capacity: Int = SketchArguments.int(capacityExpression)
 
+  /** How many rows this one counts for. */
+  protected def weight(row: InternalRow): Long = 1
+
   @transient private lazy val project = UnsafeProjection.create(Seq(item))
 
   override def update(buffer: ItemSketch, row: InternalRow): ItemSketch = {
     val sketch = if (buffer == null) new ItemSketch(item.dataType, capacity) else buffer
-    sketch.add(project(row))
+    val rows = weight(row)
+    if (rows > 0) sketch.add(project(row), rows)
     sketch
   }
 
@@ -81,18 +85,38 @@ final case class HeavyHitters(
     copy(item = c(0), kExpression = c(1), capacityExpression = c(2))
 }
 
-/** space_saving_agg(expr[, capacity]): the sketch itself. */
+/** space_saving_agg(expr[, capacity[, weight]]): the sketch itself; a row counts for `weight` rows. */
 final case class SpaceSavingAgg(
     item: Expression,
     capacityExpression: Expression,
+    weightExpression: Expression = SpaceSavingAgg.OneRow,
     mutableAggBufferOffset: Int = 0,
     inputAggBufferOffset: Int = 0)
   extends ItemCounting {
 
-  override def children: Seq[Expression] = Seq(item, capacityExpression)
+  override def children: Seq[Expression] = Seq(item, capacityExpression, weightExpression)
   override def prettyName: String = "space_saving_agg"
   override def nullable: Boolean = false
   override def dataType: DataType = BinaryType
+
+  override def checkInputDataTypes(): TypeCheckResult = super.checkInputDataTypes() match {
+    case TypeCheckSuccess if !weightExpression.dataType.isInstanceOf[NumericType] =>
+      TypeCheckFailure(s"weight is ${weightExpression.sql}; it must be a number")
+    case checked => checked
+  }
+
+  override protected def weight(row: InternalRow): Long = {
+    val weight = weightExpression.eval(row) match {
+      case number: Number => number.doubleValue
+      case decimal: Decimal => decimal.toDouble
+      case _ => Double.NaN
+    }
+    if (!(weight >= 0 && weight <= SpaceSavingAgg.MostRows)) {
+      throw new SaltwiseException(s"the weight of a row, ${weightExpression.sql}, is " +
+        s"${weightExpression.eval(row)}; it must be a number from 0 to 2^53.")
+    }
+    math.ceil(weight).toLong
+  }
 
   override def eval(buffer: ItemSketch): Any =
     (if (buffer == null) new ItemSketch(item.dataType, capacity) else buffer).serialize()
@@ -100,7 +124,14 @@ final case class SpaceSavingAgg(
   override def withNewMutableAggBufferOffset(offset: Int): SpaceSavingAgg = copy(mutableAggBufferOffset = offset)
   override def withNewInputAggBufferOffset(offset: Int): SpaceSavingAgg = copy(inputAggBufferOffset = offset)
   override protected def withNewChildrenInternal(c: IndexedSeq[Expression]): SpaceSavingAgg =
-    copy(item = c(0), capacityExpression = c(1))
+    copy(item = c(0), capacityExpression = c(1), weightExpression = c(2))
+}
+
+object SpaceSavingAgg {
+  val OneRow: Expression = Literal(1)
+
+  /** What a double counts exactly. */
+  private val MostRows = (1L << 53).toDouble
 }
 
 /** space_saving_merge(sketch): one sketch of all rows that the sketches counted; NULLs are passed over. */

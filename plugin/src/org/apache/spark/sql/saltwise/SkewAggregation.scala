@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.execution.{PlanLater, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
-import org.apache.spark.sql.internal.SessionState
+import org.apache.spark.sql.internal.{SessionState, SQLConf}
 import org.apache.spark.sql.types.IntegerType
 
 /**
@@ -36,6 +36,9 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case SkewGroupByHint(_, child) => planLater(child) :: Nil
+    case placed: Placed => placed.exchange(planLater(placed.child)) :: Nil
+    case LeftAlone(reason, child) => SkewLeftAloneExec(reason, planLater(child)) :: Nil
+    case node: UnaryNode if node.child.isInstanceOf[Placed] || node.child.isInstanceOf[LeftAlone] => Nil
     // Streaming aggregates are planned by a strategy of their own.
     case aggregate: Aggregate if aggregate.groupingExpressions.nonEmpty && !aggregate.isStreaming =>
       val hint = SkewGroupByHint.below(aggregate)
@@ -107,11 +110,10 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
     } else if (PlanCosts.constants(stock.head).isEmpty) {
       Some(s"the states of ${functionNames(aggregates)} have a fixed size, and the map side already combines " +
         "them; name a strategy to rewrite all the same")
-    } else if (isClustered(aggregate)) {
+    } else if (isClustered(aggregate.groupingExpressions, aggregate.child)) {
       Some("its rows are already grouped by key, without another shuffle")
     } else if (aggregate.child.stats.sizeInBytes <= conf.getConf(SaltwiseConf.SmallInput)) {
-      Some(s"its input has about ${aggregate.child.stats.sizeInBytes} bytes, and spark.saltwise.auto.smallInput is " +
-        s"${conf.getConf(SaltwiseConf.SmallInput)}")
+      Some(smallInput(aggregate.child, conf))
     } else {
       None
     }
@@ -147,7 +149,7 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
         val content = if (hot.isEmpty) Nil else logical.output.filter(StableColumns(logical).contains)
         val rows = if (options.dependsOnOrder) RepeatableOrderExec(child) else child
         val routed = SkewRouteExec(GroupingKeys.of(aggregate), options, hot, content, rows)
-        SkewReceiveExec(ShuffleExchanges.byNumber(new WorkerPartitioning(options.workers), routed))
+        SkewReceiveExec(AcrossVersions.exchange(new WorkerPartitioning(options.workers), routed))
     }
 }
 
@@ -173,27 +175,32 @@ object SkewAggregation {
     byGroupId(aggregate) || byGroupId(aggregate.child)
   }
 
-  /** Whether the child leaves all rows of a key in one partition, as far as the logical plan shows. */
-  private def isClustered(aggregate: Aggregate): Boolean = {
-    val keys = ExpressionSet(aggregate.groupingExpressions)
+  /** Whether all rows of a key are in one partition already, as far as the logical plan shows. */
+  def isClustered(groupedBy: Seq[Expression], rows: LogicalPlan): Boolean = {
+    val keys = ExpressionSet(groupedBy)
     def by(expressions: Seq[Expression]): Boolean =
       expressions.nonEmpty && expressions.forall(keys.contains)
     def clustered(plan: LogicalPlan): Boolean = plan match {
       case node: RepartitionByExpression => by(node.partitionExpressions)
       case node: Aggregate => by(node.groupingExpressions)
       case node: Window => by(node.partitionSpec)
+      case node: Placed => by(node.keys)
       case sort: Sort if !sort.global => clustered(sort.child)
       case node @ (_: Project | _: Filter | _: Generate | _: SkewGroupByHint) => clustered(node.children.head)
       case stage: LogicalQueryStage => clustered(stage.logicalPlan)
       case _ => false
     }
-    clustered(aggregate.child)
+    clustered(rows)
   }
 
-  private def logOnce(cause: Throwable): Unit = if (!logged) {
+  def smallInput(rows: LogicalPlan, conf: SQLConf): String =
+    s"its input has about ${rows.stats.sizeInBytes} bytes, and spark.saltwise.auto.smallInput is " +
+      s"${conf.getConf(SaltwiseConf.SmallInput)}"
+
+  def logOnce(cause: Throwable): Unit = if (!logged) {
     logged = true
     org.slf4j.LoggerFactory.getLogger(classOf[SkewAggregation]).warn(
-      "Saltwise left an aggregate as Spark planned it, because this Spark does not fit the plugin; " +
+      "Saltwise left a query as Spark planned it, because this Spark does not fit the plugin; " +
         "further occurrences are not logged.", cause)
   }
 }

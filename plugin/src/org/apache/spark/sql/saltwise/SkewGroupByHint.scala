@@ -18,11 +18,14 @@ final case class SkewGroupByHint(options: Map[String, String], child: LogicalPla
 object SkewGroupByHint {
   val Name = "skew_groupby"
 
+  /** Whether a hint below means this node. */
+  def isGroupBy(plan: LogicalPlan): Boolean = plan.isInstanceOf[Aggregate] || GroupMap.keys(plan).isDefined
+
   /** The hint that belongs to an aggregate: below it, with nothing between but single-child operators. */
-  def below(aggregate: Aggregate): Option[SkewGroupByHint] = {
+  def below(aggregate: UnaryNode): Option[SkewGroupByHint] = {
     def find(plan: LogicalPlan): Option[SkewGroupByHint] = plan match {
       case hint: SkewGroupByHint => Some(hint)
-      case _: Aggregate => None
+      case node if isGroupBy(node) => None
       case node: UnaryNode => find(node.child)
       // Once AQE has run a stage, this node stands for what it ran, the hint included.
       case stage: LogicalQueryStage => find(stage.logicalPlan)
@@ -81,7 +84,7 @@ object ResolveSkewGroupByHint extends Rule[LogicalPlan] {
       val child = resolve(hint.child, underAggregate)
       val ofThisBlock = if (underAggregate || hint.child.analyzed) None else pushBelowAggregate(options, child)
       ofThisBlock.getOrElse(SkewGroupByHint(options, child))
-    case _: Aggregate => plan.mapChildren(resolve(_, underAggregate = true))
+    case node if SkewGroupByHint.isGroupBy(node) => plan.mapChildren(resolve(_, underAggregate = true))
     case _: SubqueryAlias => plan.mapChildren(resolve(_, underAggregate = false))
     case _: UnaryNode => plan.mapChildren(resolve(_, underAggregate))
     case _ => plan.mapChildren(resolve(_, underAggregate = false))
@@ -122,7 +125,7 @@ object LiftSkewGroupByHint extends Rule[LogicalPlan] {
     if (plan.exists(_.isInstanceOf[SkewGroupByHint])) strip(plan.transformUp(lift)) else plan
 
   private val lift: PartialFunction[LogicalPlan, LogicalPlan] = {
-    case aggregate: Aggregate => aggregate
+    case node if SkewGroupByHint.isGroupBy(node) => node
     case SkewGroupByHint(outer, SkewGroupByHint(inner, child)) => SkewGroupByHint(inner ++ outer, child)
     case node: UnaryNode if node.child.isInstanceOf[SkewGroupByHint] && !node.isInstanceOf[SkewGroupByHint] =>
       val hint = node.child.asInstanceOf[SkewGroupByHint]

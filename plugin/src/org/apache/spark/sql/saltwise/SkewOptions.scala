@@ -16,12 +16,20 @@ object SkewStrategy {
   val DChoices = "dchoices"
   val WChoices = "wchoices"
   val RoundRobin = "roundrobin"
+  val Consistent = "consistent"
+  val OffGreedy = "offgreedy"
+  val Scan = "scan"
+  val Redist = "redist"
+  val ReadJ = "readj"
 
   /** What `skew_worker` takes. */
   val routing: Seq[String] = Seq(Hash, Shuffle, PartialKey, DChoices, WChoices, RoundRobin)
 
+  /** What leaves every group whole. */
+  val placement: Seq[String] = Seq(Hash, Consistent, OffGreedy, Scan, Redist, ReadJ)
+
   /** What a hint and the conf take. */
-  val names: Seq[String] = Auto +: Split +: Local +: routing
+  val names: Seq[String] = (Auto +: Split +: Local +: routing) ++ placement.diff(routing)
 
   /** The strategy of this name, whatever its case. */
   def named(name: String, allowed: Seq[String]): String = {
@@ -40,7 +48,10 @@ object SkewStrategy {
  * @param choices  d, where it is given and not solved
  * @param capacity counters of each source's sketch
  * @param localCapacity the same, for the strategy local
+ * @param placementCapacity the same, to find the keys that are placed by hand
  * @param hot      hot keys that are known beforehand, as JSON
+ * @param function a partition function, as JSON
+ * @param cost     what a key costs its worker, where it is placed: rows, bytes, rows^2 or a column
  * @param why      what made auto choose the strategy
  */
 final case class SkewOptions(
@@ -52,7 +63,10 @@ final case class SkewOptions(
     choices: Option[Int],
     capacity: Int,
     localCapacity: Int,
+    placementCapacity: Int,
     hot: Option[String],
+    function: Option[String],
+    cost: String,
     why: Option[String] = None) {
 
   /** A router of one source for every strategy but auto; `split` shuffles by key. */
@@ -93,6 +107,9 @@ object SkewOptions {
   /** What `local` may combine at a time: also keys that are far too rare to fill a worker. */
   private val LocalCapacity = 2048
 
+  /** Keys that are placed by hand, at most. */
+  private val PlacementCapacity = 10000
+
   private val MaxCapacity = 1 << 24
 
   /**
@@ -128,7 +145,10 @@ object SkewOptions {
       capacity.map(_.max(needed).toInt).getOrElse(
         defaultCapacity(theta.toDouble)),
       capacity.map(_.max(needed).toInt).getOrElse(LocalCapacity),
-      settings.get("hot"))
+      capacity.map(_.max(needed).toInt).getOrElse(PlacementCapacity),
+      settings.get("hot"),
+      settings.get("placement.function"),
+      settings.getOrElse("placement.cost", SaltwiseConf.PlacementCost.defaultValue.get))
   }
 
   def defaultCapacity(theta: Double): Int =

@@ -12,8 +12,11 @@ import org.apache.spark.sql.execution.metric.{CustomMetrics, SQLMetric}
 final case class SkewReceiveExec(child: SparkPlan) extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output
 
-  // Rows lie where the router put them: by no column.
-  override def outputPartitioning: Partitioning = UnknownPartitioning(child.outputPartitioning.numPartitions)
+  // Where a router put rows they lie by no column.
+  override def outputPartitioning: Partitioning = child.outputPartitioning match {
+    case placement: PlacementPartitioning => placement
+    case routed => UnknownPartitioning(routed.numPartitions)
+  }
 
   override lazy val metrics: Map[String, SQLMetric] = {
     // -1 stands for "no value", so that a worker without rows counts with its 0 into the mean.

@@ -82,15 +82,16 @@ class SpaceSaving(val capacity: Int) {
   /** `counter` now stands for the item that is being offered. */
   protected def store(counter: Int): Unit = ()
 
-  /** Counts one row of the key with this hash; returns the counter that stands for it. */
-  final def offer(hash: Long): Int = {
-    rows += 1
+  /** Counts so many rows, one at least, of the key with this hash; returns the counter that stands for it. */
+  final def offer(hash: Long, weight: Long = 1): Int = {
+    rows += weight
     val known = find(hash)
     if (known != Nil) {
-      counts(known) += 1
+      counts(known) += weight
       known
     } else {
-      val counter = if (counters < capacity) newCounter(hash, unseen + 1, unseen, Nil) else replaceLowest(hash)
+      val counter =
+        if (counters < capacity) newCounter(hash, unseen + weight, unseen, Nil) else replaceLowest(hash, weight)
       store(counter)
       counter
     }
@@ -142,7 +143,7 @@ class SpaceSaving(val capacity: Int) {
   }
 
   /** Gives the oldest counter of the lowest count to a new key. */
-  private def replaceLowest(hash: Long): Int = {
+  private def replaceLowest(hash: Long, weight: Long): Int = {
     var counter = oldest(lowest)
     while (counts(counter) > levels(lowest)) {
       file(counter, unfile(counter))
@@ -152,7 +153,7 @@ class SpaceSaving(val capacity: Int) {
     hashes(counter) = hash
     index(freeIndex(hash)) = counter + 1
     errors(counter) = counts(counter)
-    counts(counter) += 1
+    counts(counter) += weight
     file(counter, unfile(counter))
     counter
   }

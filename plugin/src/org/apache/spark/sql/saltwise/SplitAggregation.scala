@@ -32,7 +32,7 @@ object SplitAggregation {
     SkewSplitExec(stock.transformUp {
       case child @ PlanLater(logical) if logical eq aggregate.child =>
         val routed = SkewRouteExec(GroupingKeys.of(aggregate), options, None, Nil, child)
-        val shuffled = ShuffleExchanges.byNumber(new WorkerPartitioning(options.workers), routed)
+        val shuffled = AcrossVersions.exchange(new WorkerPartitioning(options.workers), routed)
         SkewReceiveExec(SplitReadExec(options, content, shuffled))
     })
   }

@@ -1,0 +1,32 @@
+package org.apache.spark.sql.saltwise
+
+import scala.reflect.ClassTag
+
+import org.apache.spark.sql.catalyst.expressions.{Expression, NamedExpression, ScalarSubquery}
+import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.exchange.{REPARTITION_BY_NUM, ShuffleExchangeExec, ShuffleOrigin}
+
+/** Makes nodes of Spark whose constructors differ between the supported versions: later ones have more parameters. */
+object AcrossVersions {
+
+  /** An exchange with a number of partitions that AQE keeps. */
+  def exchange(partitioning: Partitioning, child: SparkPlan): ShuffleExchangeExec = {
+    val noAdvisorySize: Option[Long] = None
+    val notPipelined = java.lang.Boolean.FALSE
+    make[ShuffleExchangeExec](Seq(partitioning, child, REPARTITION_BY_NUM: ShuffleOrigin, noAdvisorySize), notPipelined)
+  }
+
+  /** An aggregate over all rows. */
+  def aggregate(result: NamedExpression, child: LogicalPlan): Aggregate =
+    make[Aggregate](Seq(Nil, Seq(result), child), None)
+
+  def scalarSubquery(plan: LogicalPlan): ScalarSubquery =
+    make[ScalarSubquery](Seq(plan, Seq.empty[Expression], NamedExpression.newExprId, Seq.empty[Expression]), None)
+
+  private def make[T](first: Seq[AnyRef], more: AnyRef)(implicit node: ClassTag[T]): T = {
+    val constructor = node.runtimeClass.getConstructors.maxBy(_.getParameterCount)
+    constructor.newInstance(first ++ Seq.fill(constructor.getParameterCount - first.length)(more): _*).asInstanceOf[T]
+  }
+}

@@ -1,0 +1,191 @@
+package org.apache.spark.sql.saltwise
+
+import scala.util.control.NonFatal
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.optimizer.InferWindowGroupLimit
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.internal.SessionState
+import org.apache.spark.sql.types.NumericType
+
+/** Its rows lie by a partition function of their key: all rows of a key are where `worker`, a [[PlaceKey]], says. */
+final case class Placed(keys: Seq[Attribute], worker: Expression, workers: Int, child: LogicalPlan) extends UnaryNode {
+  override def output: Seq[Attribute] = child.output
+  override def maxRows: Option[Long] = child.maxRows
+  override protected def withNewChildInternal(newChild: LogicalPlan): Placed = copy(child = newChild)
+
+  def exchange(rows: SparkPlan): SparkPlan =
+    SkewReceiveExec(AcrossVersions.exchange(new PlacementPartitioning(keys, workers, worker), rows))
+}
+
+/** Says why what is right above was left as it was. */
+final case class LeftAlone(reason: String, child: LogicalPlan) extends UnaryNode {
+  override def output: Seq[Attribute] = child.output
+  override def maxRows: Option[Long] = child.maxRows
+  override protected def withNewChildInternal(newChild: LogicalPlan): LeftAlone = copy(child = newChild)
+}
+
+/** What hands each group, as a whole, to a function in Python. Spark 3.5 has no FlatMapGroupsInArrow. */
+object GroupMap {
+  def keys(plan: LogicalPlan): Option[Seq[Attribute]] = plan.nodeName match {
+    case "FlatMapGroupsInPandas" | "FlatMapGroupsInArrow" => Some(plan.productElement(0).asInstanceOf[Seq[Attribute]])
+    case _ => None
+  }
+}
+
+/**
+ * Places the keys of groups that may not be split, so that no worker gets more than the others.
+ *
+ * {{{
+ *   df.skew_groupby("k").applyInPandas(f, schema)
+ *
+ *   before:  FlatMapGroupsInPandas(k) - Sort(k) - Exchange(hash of k) - t
+ *   after:   FlatMapGroupsInPandas(k) - Sort(k) - SkewReceive - Exchange(placement of k) - t
+ *                                                                           |
+ *                                             subquery: PlaceLargestFirst(sketch of k) - t
+ * }}}
+ *
+ * The partition function is given, or one pass over the key columns finds the heavy keys, and [[LargestFirst]] places them.
+ * The pass is a subquery, so it runs when the query runs, and once. The worker of a row is then a function of its key and
+ * of what the driver knows: any task may run again.
+ */
+final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
+  import PlaceGroups._
+
+  override def apply(plan: LogicalPlan): LogicalPlan =
+    if (!Seq(SaltwiseConf.PlacementEnabled, SaltwiseConf.Enabled).exists(conf.getConf(_)) &&
+        !plan.exists(_.isInstanceOf[SkewGroupByHint])) {
+      plan
+    } else {
+      val limited = windowsWithLimit(plan)
+      plan.transformUp {
+        case node: UnaryNode if !node.isStreaming && !node.child.isInstanceOf[LeftAlone] =>
+          try groups(node, limited).map(placed(node, _)).getOrElse(node) catch {
+            case e: SaltwiseException => throw e
+            case e @ (NonFatal(_) | _: LinkageError) =>
+              SkewAggregation.logOnce(e)
+              node
+          }
+      }
+    }
+
+  /** The groups of a node that are to be placed, if any. */
+  private def groups(node: UnaryNode, limited: Set[ExprId]): Option[Groups] = {
+    val toggled = conf.getConf(SaltwiseConf.PlacementEnabled)
+    lazy val hint = SkewGroupByHint.below(node).map(_.options)
+    lazy val options = SkewOptions.resolve(hint.getOrElse(Map.empty), conf)
+    def asked(keys: Seq[Expression]) = Some(Groups(keys, hint, options))
+    node match {
+      case aggregate: Aggregate if aggregate.groupingExpressions.nonEmpty =>
+        val rewritten = hint.isDefined || conf.getConf(SaltwiseConf.Enabled)
+        val chosen = rewritten && names.contains(options.strategy)
+        val whole = aggregate.aggregateExpressions.exists(_.exists(_.isInstanceOf[PythonUDAF]))
+        val byDefault = whole && (toggled || (hint.isDefined && options.strategy == SkewStrategy.Auto))
+        if (chosen || byDefault) asked(aggregate.groupingExpressions) else None
+      case window: Window if toggled && !window.windowExpressions.exists(e => limited.contains(e.exprId)) =>
+        Some(Groups(window.partitionSpec, None, options))
+      case _ => GroupMap.keys(node).filter(_ => toggled || hint.isDefined).flatMap(asked)
+    }
+  }
+
+  /** A window that keeps the first rows of each group drops the others before the shuffle, those of hot keys above all. */
+  private def windowsWithLimit(plan: LogicalPlan): Set[ExprId] =
+    if (!plan.exists(_.isInstanceOf[Window])) Set.empty else InferWindowGroupLimit(plan).collect {
+      case window: Window if window.child.isInstanceOf[WindowGroupLimit] => window.windowExpressions.map(_.exprId)
+    }.flatten.toSet
+
+  private def placed(node: UnaryNode, groups: Groups): LogicalPlan = {
+    val (keys, rows) = (groups.keys.collect { case key: Attribute => key }, node.child)
+    val byNeed = groups.hint.isEmpty
+    def left(reason: String) = node.withNewChildren(Seq(LeftAlone(reason, rows)))
+    // What is a constant, or is computed in the window itself.
+    if (keys.isEmpty || keys.length < groups.keys.length) node
+    else if (SkewAggregation.isClustered(keys, rows)) {
+      if (rows.isInstanceOf[Placed]) node else left("its rows are already grouped by key, without another shuffle")
+    } else if (byNeed && rows.stats.sizeInBytes <= conf.getConf(SaltwiseConf.SmallInput)) {
+      left(SkewAggregation.smallInput(rows, conf))
+    } else {
+      val (function, workers) = functionOf(keys, rows, groups)
+      if (workers == 1) left("there is one partition, so there is nothing to balance")
+      else node.withNewChildren(Seq(Placed(keys, PlaceKey(GroupingKeys.hash(keys), function), workers, rows)))
+    }
+  }
+
+  /** The partition function as JSON, and its n. */
+  private def functionOf(keys: Seq[Attribute], rows: LogicalPlan, groups: Groups): (Expression, Int) = {
+    val options = groups.options
+    val keyType = PartitionFunction.keyType(keys)
+    def constant(function: PartitionFunction) =
+      (Literal(PartitionFunction.toJson(function, keyType)), function.workers)
+    // What the session says is meant for groups of all kinds.
+    val strategy = groups.hint.flatMap(_.get("strategy")).getOrElse {
+      if (SkewStrategy.placement.contains(options.strategy)) options.strategy else SkewStrategy.Auto
+    }
+    strategy match {
+      case SkewStrategy.Hash => constant(UniformHash(options.workers))
+      case SkewStrategy.Consistent => constant(ConsistentHash(options.workers, Replicas))
+      case SkewStrategy.OffGreedy => (largestFirst(keys, keyType, rows, options), options.workers)
+      case other if other != SkewStrategy.Auto && !SkewStrategy.placement.contains(other) =>
+        throw new SaltwiseException(s"strategy is '$other', and these groups may not be split; it must be one of " +
+          s"${(SkewStrategy.Auto +: SkewStrategy.placement).mkString(", ")}.")
+      case other => saved(keyType, groups) match {
+        case Some(function) => constant(function)
+        case None if other == SkewStrategy.Auto => (largestFirst(keys, keyType, rows, options), options.workers)
+        case None => throw new SaltwiseException(
+          s"strategy is '$other', and there is no partition function for keys of type $keyType; give " +
+            "placement.function, or group by df.skew_groupby of Python, which constructs one.")
+      }
+    }
+  }
+
+  /** One in the conf belongs to some of the session's groups, and is passed over by those with other keys. */
+  private def saved(keyType: String, groups: Groups): Option[PartitionFunction] =
+    groups.options.function.map(PartitionFunction.fromJson).flatMap {
+      case PartitionFunction.Saved(function, ofFunction) if ofFunction == keyType =>
+        if (groups.options.workersGiven && groups.options.workers != function.workers) {
+          throw new SaltwiseException(s"partitions is ${groups.options.workers}, and placement.function has " +
+            s"${function.workers} workers; leave partitions out, or construct a function for as many.")
+        }
+        Some(function)
+      case PartitionFunction.Saved(_, ofFunction) if groups.hint.exists(_.contains("placement.function")) =>
+        throw new SaltwiseException(s"placement.function is for keys of type $ofFunction, and the keys here are of type " +
+          s"$keyType; give one that was constructed for these keys.")
+      case _ => None
+    }
+
+  private def largestFirst(
+      keys: Seq[Attribute], keyType: String, rows: LogicalPlan, options: SkewOptions): Expression = {
+    val sketch = SpaceSavingAgg(
+      GroupingKeys.hash(keys), Literal(options.placementCapacity), weight(options.cost, rows))
+    val function = PlaceLargestFirst(
+      sketch.toAggregateExpression(), options.workers, keyType, options.cost == SquaredRows)
+    val pass = AcrossVersions.aggregate(Alias(function, "function")(), rows)
+    AcrossVersions.scalarSubquery(state.optimizer.execute(pass))
+  }
+
+  private def weight(cost: String, rows: LogicalPlan): Expression = cost match {
+    case "rows" | SquaredRows => SpaceSavingAgg.OneRow
+    case "bytes" => RowBytes(rows.output)
+    case name => rows.output.find(c => conf.resolver(c.name, name) && c.dataType.isInstanceOf[NumericType]).getOrElse(
+      throw new SaltwiseException(s"placement.cost is '$name'; it must be rows, bytes, ${SquaredRows}, or a " +
+        s"column of numbers that the query reads: ${rows.output.map(_.name).mkString(", ")}."))
+  }
+
+  /** `SparkSession` became an interface in 4.0, hence the call by name. */
+  private lazy val state = session.getClass.getMethod("sessionState").invoke(session).asInstanceOf[SessionState]
+}
+
+object PlaceGroups {
+
+  /** @param hint what was asked for these groups alone; None where the session's toggle means them */
+  private final case class Groups(keys: Seq[Expression], hint: Option[Map[String, String]], options: SkewOptions)
+
+  private val SquaredRows = "rows^2"
+  private val Replicas = 1000
+
+  /** Strategies that mean placement for every aggregate; `hash` splits nothing, but may run in two phases. */
+  private val names = SkewStrategy.placement.filter(_ != SkewStrategy.Hash)
+}
