@@ -23,6 +23,7 @@ from saltwise.largestfirst import largest_first
 from saltwise.partition import PartitionFunction, UniformHash
 from saltwise.partitionformat import PartitionFormatError, from_json, to_json
 from saltwise.schemes import Longs
+from saltwise.sealed import seal
 
 LONGS = st.integers(-(2**63), 2**63 - 1)
 EDGES = np.array([-(2**63), -1, 0, 1, 2**63 - 1])
@@ -137,8 +138,11 @@ def test_arguments_out_of_range() -> None:
         ConsistentHash(2, replicas=0)
     assert str(refused.value) == "replicas is 0; it must be a whole number from 1 on."
     with pytest.raises(SaltwiseError) as refused:
-        UniformHash(2, "text")
-    assert str(refused.value) == "key_type is 'text'; it must be one of bigint, int, smallint, tinyint, string."
+        UniformHash(2, "")
+    assert str(refused.value) == "key_type is ''; it must be a type in SQL, such as bigint."
+    with pytest.raises(SaltwiseError) as refused:
+        UniformHash(2, "date").place_keys([1])
+    assert str(refused.value) == "key_type is 'date'; it must be one of bigint, int, smallint, tinyint, string."
     with pytest.raises(SaltwiseError) as refused:
         HashPair(4, explicit={7: 4})
     assert (
@@ -176,11 +180,9 @@ def refused(text: str) -> str:
 
 def sealed(**changes: object) -> str:
     """Return the JSON of a function with some fields changed, and the checksum that fits."""
-    from saltwise.partitionformat import _checksum
-
     content = json.loads(to_json(HashPair(4, "string", {7: 3}))) | changes
     del content["crc32"]
-    return json.dumps(content | {"crc32": _checksum(content)})
+    return seal(content.pop("format"), content.pop("version"), content)
 
 
 def test_a_foreign_text_is_refused() -> None:

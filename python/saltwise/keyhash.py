@@ -31,16 +31,6 @@ class XxhashMissingError(SaltwiseError):
         super().__init__("The hash of a key needs xxhash: run pip install 'saltwise[simulate]'.")
 
 
-def check_key_type(key_type: str) -> None:
-    """Raise unless `key_type` is a SQL type of keys.
-
-    Raises:
-        SaltwiseValueError: it is none.
-    """
-    if key_type not in ITEM_TYPES:
-        raise SaltwiseValueError.unknown("key_type", key_type, ITEM_TYPES)
-
-
 def key_hashes(keys: Sequence[Item], key_type: str = "bigint") -> npt.NDArray[np.int64]:
     """Return what ``xxhash64(key)`` is in Spark, where the key has this type.
 
@@ -63,7 +53,8 @@ def key_hashes(keys: Sequence[Item], key_type: str = "bigint") -> npt.NDArray[np
         from xxhash import xxh64_intdigest
     except ImportError as missing:
         raise XxhashMissingError() from missing
-    check_key_type(key_type)
+    if key_type not in ITEM_TYPES:
+        raise SaltwiseValueError.unknown("key_type", key_type, ITEM_TYPES)
     pack = _PACK[key_type]
     digests = (SEED if key is None else xxh64_intdigest(pack(key), seed=SEED) for key in keys)
     try:

@@ -50,11 +50,12 @@ class LossyCounting(Generic[Item]):
         """Rows of one bucket."""
         self.total = 0
         """N, the rows counted."""
-        self._kept: dict[Item, tuple[int, int]] = {}  # item to count and error
+        self.kept: dict[Item, tuple[int, int]] = {}
+        """Count and error of each item that is not forgotten."""
 
     def __len__(self) -> int:
         """Return how many items are kept."""
-        return len(self._kept)
+        return len(self.kept)
 
     def offer(self, item: Item, weight: int = 1) -> None:
         """Add `weight` rows of one item.
@@ -68,15 +69,15 @@ class LossyCounting(Generic[Item]):
         """
         check_whole("weight", weight)
         full = self._full_buckets()
-        count, error = self._kept.get(item, (0, full))
-        self._kept[item] = (count + weight, error)
+        count, error = self.kept.get(item, (0, full))
+        self.kept[item] = (count + weight, error)
         self.total += weight
         if self._full_buckets() > full:
             self._forget_the_rare()
 
     def estimate(self, item: Item) -> Estimate:
         """Return the rows of an item: those counted, and bounds; an item that is not kept has 0 to epsilon N."""
-        count, error = self._kept.get(item, (0, self._full_buckets()))
+        count, error = self.kept.get(item, (0, self._full_buckets()))
         return Estimate(count, count, count + error)
 
     def frequent(self, support: float) -> list[tuple[Item, Estimate]]:
@@ -99,7 +100,7 @@ class LossyCounting(Generic[Item]):
                 f"support is {support!r}; it must be a share above epsilon = {self.epsilon} and up to 1."
             )
         least = (support - self.epsilon) * self.total
-        found = [(item, self.estimate(item)) for item, (count, _) in self._kept.items() if count >= least]
+        found = [(item, self.estimate(item)) for item, (count, _) in self.kept.items() if count >= least]
         return sorted(found, key=lambda entry: -entry[1].estimate)
 
     def _full_buckets(self) -> int:
@@ -107,4 +108,4 @@ class LossyCounting(Generic[Item]):
 
     def _forget_the_rare(self) -> None:
         full = self._full_buckets()
-        self._kept = {item: (count, error) for item, (count, error) in self._kept.items() if count + error > full}
+        self.kept = {item: (count, error) for item, (count, error) in self.kept.items() if count + error > full}

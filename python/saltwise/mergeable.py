@@ -1,7 +1,7 @@
 """Aggregates that Spark's public functions alone compute in two phases: of parts of a group, then of the whole.
 
 A part of a group holds one or more parts of the result, each an aggregate of its own; the second phase merges them into
-what one aggregate over all rows returns.
+what one aggregate over all rows returns. A state that lives on folds several parts into one of the same columns.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ class Rule:
     """From the columns of values to the aggregates of the first phase."""
     merge: Callable[[Columns, Columns, DataType], Column]
     """From the columns of parts to the aggregate of the second phase."""
+    fold: Callable[[Columns, Columns], Columns]
+    """From the columns of parts to the aggregates that make one part of several."""
     values: int | None = 1
     """How many arguments are values; None: all."""
 
@@ -63,6 +65,17 @@ def mergeable(column: Column, name: str) -> Mergeable:
     >>> len(mergeable(F.max_by("page", "ms"), "max_by(page, ms)").values)  # doctest: +SKIP
     2
     """
+    found = two_phases(column)
+    if found is not None:
+        return found
+    raise SaltwiseValueError(
+        f"agg got {name!r}; with engine='arrow' a column is one call, without DISTINCT, of {', '.join(RULES)}: compute "
+        "further in a select, and group by the plugin or by df.groupBy for anything else."
+    )
+
+
+def two_phases(column: Column) -> Mergeable | None:
+    """Return the two phases of an aggregate; None where the Column is not one call of a function that merges."""
     call = call_of(column)
     if (
         call is not None
@@ -71,10 +84,7 @@ def mergeable(column: Column, name: str) -> Mergeable:
         and (call.condition is None or call.name not in _NULL_IS_A_VALUE)
     ):
         return of_call(call)
-    raise SaltwiseValueError(
-        f"agg got {name!r}; with engine='arrow' a column is one call, without DISTINCT, of {', '.join(RULES)}: compute "
-        "further in a select, and group by the plugin or by df.groupBy for anything else."
-    )
+    return None
 
 
 def of_call(call: Call) -> Mergeable:
@@ -95,6 +105,10 @@ def _merged_by(name: str) -> Callable[[Columns, Columns, DataType], Column]:
     return lambda parts, others, of: F.call_function(name, *parts, *others)
 
 
+def _folded_by(name: str) -> Callable[[Columns, Columns], Columns]:
+    return lambda parts, others: [F.call_function(name, *parts, *others)]
+
+
 def _count(parts: Columns, others: Columns, of: DataType) -> Column:
     return F.coalesce(F.sum(parts[0]), F.lit(0).cast(of))
 
@@ -104,6 +118,7 @@ def _best(name: str, extreme: str) -> Rule:
     return Rule(
         lambda values, others, of: [F.call_function(name, *values), F.call_function(extreme, values[1])],
         _merged_by(name),
+        lambda parts, others: [F.call_function(name, *parts), F.call_function(extreme, parts[1])],
         values=2,
     )
 
@@ -118,9 +133,17 @@ def _sum(parts: Columns, others: Columns, of: DataType) -> Column:
     total = F.sum(parts[0])
     if not isinstance(of, DecimalType):
         return total
+    return _unless_overflowed(total, parts).cast(of)
+
+
+def _unless_overflowed(total: Column, parts: Columns) -> Column:
     # A part that overflowed is NULL, and then so is the whole; a part without values is NULL too.
     overflowed = F.max(parts[0].isNull() & (parts[1] > 0))
-    return F.when(~overflowed, total).cast(of)
+    return F.when(~overflowed, total)
+
+
+def _folded_sum_and_count(parts: Columns, others: Columns) -> Columns:
+    return [_unless_overflowed(F.sum(parts[0]), parts), F.sum(parts[1])]
 
 
 def _average(parts: Columns, others: Columns, of: DataType) -> Column:
@@ -143,6 +166,18 @@ def _average(parts: Columns, others: Columns, of: DataType) -> Column:
 
 def _flat(parts: Columns, others: Columns, of: DataType) -> Column:
     return F.flatten(F.collect_list(parts[0]))
+
+
+def _folded_list(parts: Columns, others: Columns) -> Columns:
+    return [F.flatten(F.collect_list(parts[0]))]
+
+
+def _folded_set(parts: Columns, others: Columns) -> Columns:
+    return [F.array_distinct(*_folded_list(parts, others))]
+
+
+def _folded_count(parts: Columns, others: Columns) -> Columns:
+    return [F.sum(parts[0])]
 
 
 def _set(values: Columns, others: Columns, of: DataType) -> Columns:
@@ -175,17 +210,21 @@ _NULL_IS_A_VALUE = ("any_value", "first", "first_value")
 RULES = dict(
     sorted(
         {
-            **{name: Rule(_called(name), _merged_by(name)) for name in _ITSELF},
-            "avg": Rule(_sum_and_count, _average),
-            "collect_list": Rule(_called("collect_list"), _flat),
-            "collect_set": Rule(_set, lambda *merged: F.array_distinct(_flat(*merged))),
-            "count": Rule(_called("count"), _count, values=None),
-            "count_if": Rule(_called("count_if"), _count),
-            "hll_sketch_agg": Rule(_called("hll_sketch_agg"), lambda parts, others, of: F.hll_union_agg(parts[0])),
+            **{name: Rule(_called(name), _merged_by(name), _folded_by(name)) for name in _ITSELF},
+            "avg": Rule(_sum_and_count, _average, _folded_sum_and_count),
+            "collect_list": Rule(_called("collect_list"), _flat, _folded_list),
+            "collect_set": Rule(_set, lambda *merged: F.array_distinct(_flat(*merged)), _folded_set),
+            "count": Rule(_called("count"), _count, _folded_count, values=None),
+            "count_if": Rule(_called("count_if"), _count, _folded_count),
+            "hll_sketch_agg": Rule(
+                _called("hll_sketch_agg"),
+                lambda parts, others, of: F.hll_union_agg(parts[0]),
+                lambda parts, others: [F.hll_union_agg(parts[0])],
+            ),
             "max_by": _best("max_by", "max"),
-            "mean": Rule(_sum_and_count, _average),
+            "mean": Rule(_sum_and_count, _average, _folded_sum_and_count),
             "min_by": _best("min_by", "min"),
-            "sum": Rule(_sum_and_count, _sum),
+            "sum": Rule(_sum_and_count, _sum, _folded_sum_and_count),
         }.items()
     )
 )

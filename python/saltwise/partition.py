@@ -9,8 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .errors import check_whole
-from .keyhash import check_key_type, key_hashes
+from .errors import SaltwiseValueError, check_whole
+from .keyhash import key_hashes
 from .schemes import Ints, Longs, workers_of
 from .sketchformat import Item
 
@@ -21,7 +21,7 @@ class PartitionFunction(ABC):
 
     Args:
         workers: N, from 1 on; the paper's parallel channels.
-        key_type: the keys' type in SQL, on which their hash depends; see :func:`saltwise.keyhash.key_hashes`.
+        key_type: the keys' type in SQL, on which their hash depends; of several columns, their types with commas.
 
     Raises:
         SaltwiseValueError: an argument is not allowed.
@@ -32,7 +32,8 @@ class PartitionFunction(ABC):
 
     def __post_init__(self) -> None:
         check_whole("workers", self.workers)
-        check_key_type(self.key_type)
+        if not isinstance(self.key_type, str) or not self.key_type:
+            raise SaltwiseValueError(f"key_type is {self.key_type!r}; it must be a type in SQL, such as bigint.")
 
     @abstractmethod
     def place(self, hashes: Longs) -> Ints:
@@ -49,7 +50,7 @@ class PartitionFunction(ABC):
             keys: whole numbers or strings, as `key_type` says, and None for SQL's NULL.
 
         Raises:
-            SaltwiseValueError: a key is not of the function's type.
+            SaltwiseValueError: a key is not of the function's type, or that is none that :func:`key_hashes` takes.
             XxhashMissingError: xxhash is not installed.
         """
         return self.place(key_hashes(keys, self.key_type))

@@ -11,14 +11,13 @@ exact in other languages.
 
 from __future__ import annotations
 
-import json
-import zlib
 from typing import Any
 
 from .consistenthash import ConsistentHash
 from .errors import SaltwiseError, SaltwiseValueError
 from .hashpair import HashPair
 from .partition import PartitionFunction, UniformHash
+from .sealed import SealError, seal, unseal
 
 FORMAT = "saltwise partition function"
 VERSION = 1
@@ -44,12 +43,11 @@ def to_json(function: PartitionFunction) -> str:
     UniformHash(workers=4, key_type='string')
     """
     kind = next(name for name, written in _KINDS.items() if type(function) is written)
-    content: dict[str, Any] = {"format": FORMAT, "version": VERSION, "kind": kind}
-    content |= {"key_type": function.key_type, "hash": HASH, "workers": function.workers}
+    content: dict[str, Any] = {"kind": kind, "key_type": function.key_type, "hash": HASH, "workers": function.workers}
     content |= {field: getattr(function, field) for field in _FIELDS[kind]}
     if isinstance(function, HashPair):
         content["explicit"] = {str(key): worker for key, worker in function.explicit.items()}
-    return json.dumps(content | {"crc32": _checksum(content)})
+    return seal(FORMAT, VERSION, content)
 
 
 def from_json(text: str) -> PartitionFunction:
@@ -59,18 +57,9 @@ def from_json(text: str) -> PartitionFunction:
         PartitionFormatError: the text is no partition function, a newer one, or damaged.
     """
     try:
-        content = json.loads(text)
-    except ValueError as error:
-        raise PartitionFormatError(f"the text is no JSON: {error}") from error
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise PartitionFormatError("the text is JSON, and no partition function")
-    if content.get("version") != VERSION:
-        raise PartitionFormatError(
-            f"the partition function has version {content.get('version')}, and version {VERSION} is read here"
-        )
-    checksum = content.pop("crc32", None)
-    if checksum != _checksum(content):
-        raise PartitionFormatError("the partition function is damaged: its checksum does not match")
+        content = unseal(text, FORMAT, VERSION)
+    except SealError as error:
+        raise PartitionFormatError(str(error)) from error
     kind = content.get("kind")
     if kind not in _KINDS or content.get("hash") != HASH:
         raise PartitionFormatError(
@@ -83,7 +72,3 @@ def from_json(text: str) -> PartitionFunction:
         return _KINDS[kind](**given)
     except (SaltwiseValueError, AttributeError, ValueError, TypeError) as error:
         raise PartitionFormatError(f"the partition function is damaged: {error}") from error
-
-
-def _checksum(content: dict[str, Any]) -> int:
-    return zlib.crc32(json.dumps(content, sort_keys=True).encode())

@@ -50,18 +50,20 @@ class SlidingCounts(Generic[Item]):
             raise SaltwiseValueError(f"window is {window!r}; it must be a multiple of counters - 1 = {counters - 1}.")
         self.window = window
         self.epsilon = epsilon
-        self._counters: deque[LossyCounting[Item]] = deque([LossyCounting(epsilon)], maxlen=counters)
+        self.counters: deque[LossyCounting[Item]] = deque([LossyCounting(epsilon)], maxlen=counters)
+        """Oldest first."""
         self._step = window // (counters - 1)
-        self._left = self._step  # rows until the next counter starts
+        self.left = self._step
+        """Rows until the next counter starts."""
 
     @property
     def total(self) -> int:
         """Rows that an answer is about."""
-        return self._counters[0].total
+        return self.counters[0].total
 
     def __len__(self) -> int:
         """Return how many items the counter that answers keeps."""
-        return len(self._counters[0])
+        return len(self.counters[0])
 
     def offer(self, item: Item, weight: int = 1) -> None:
         """Add `weight` rows of one item.
@@ -71,18 +73,18 @@ class SlidingCounts(Generic[Item]):
         """
         check_whole("weight", weight)
         while weight:
-            part = min(weight, self._left)
-            for counter in self._counters:
+            part = min(weight, self.left)
+            for counter in self.counters:
                 counter.offer(item, part)
             weight -= part
-            self._left -= part
-            if not self._left:
-                self._counters.append(LossyCounting(self.epsilon))  # where there are x, the oldest one goes
-                self._left = self._step
+            self.left -= part
+            if not self.left:
+                self.counters.append(LossyCounting(self.epsilon))  # where there are x, the oldest one goes
+                self.left = self._step
 
     def estimate(self, item: Item) -> Estimate:
         """Return the rows of an item in the window: those counted, and bounds."""
-        return self._counters[0].estimate(item)
+        return self.counters[0].estimate(item)
 
     def frequent(self, support: float) -> list[tuple[Item, Estimate]]:
         """Return the items that may have a share of `support` in the window, highest count first.
@@ -90,4 +92,4 @@ class SlidingCounts(Generic[Item]):
         Raises:
             SaltwiseValueError: the support is not above epsilon and up to 1.
         """
-        return self._counters[0].frequent(support)
+        return self.counters[0].frequent(support)

@@ -1,0 +1,72 @@
+"""JSON with a format, a version and a checksum, and files of it that change as a whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from pathlib import Path
+from typing import Any
+
+from .errors import SaltwiseError
+
+
+class SealError(SaltwiseError):
+    """A text is not what it should be; the message is the reason, for a sentence of the caller's."""
+
+
+def seal(format: str, version: int, content: dict[str, Any]) -> str:
+    """Return plain values as JSON with their format, its version and their checksum.
+
+    >>> seal("saltwise example", 1, {"workers": 4})
+    '{"format": "saltwise example", "version": 1, "workers": 4, "crc32": 834008666}'
+    """
+    whole = {"format": format, "version": version} | content
+    return json.dumps(whole | {"crc32": _checksum(whole)})
+
+
+def unseal(text: str, format: str, version: int) -> dict[str, Any]:
+    """Return the content of what :func:`seal` wrote.
+
+    Raises:
+        SealError: the text is no JSON, or of another format, or of another version, or damaged.
+
+    >>> unseal(seal("saltwise example", 1, {"workers": 4}), "saltwise example", 1)
+    {'workers': 4}
+    """
+    name = format.removeprefix("saltwise ")
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise SealError(f"the text is no JSON: {error}") from error
+    if not isinstance(content, dict) or content.get("format") != format:
+        raise SealError(f"the text is JSON, and no {name}")
+    if content.get("version") != version:
+        raise SealError(f"the {name} has version {content.get('version')}, and version {version} is read here")
+    checksum = content.pop("crc32", None)
+    if checksum != _checksum(content):
+        raise SealError(f"the {name} is damaged: its checksum does not match")
+    return {field: value for field, value in content.items() if field not in ("format", "version")}
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write a file so that whoever reads it sees what it was before or the new text, even when the machine stops.
+
+    Args:
+        path: in a folder that exists.
+        text: of the whole file.
+    """
+    part = path.with_name(path.name + PART)
+    with part.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+PART = ".part"
+"""Ends the name of a file that is being written."""
+
+
+def _checksum(content: dict[str, Any]) -> int:
+    return zlib.crc32(json.dumps(content, sort_keys=True).encode())
