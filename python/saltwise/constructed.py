@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from .construction import construct
 from .errors import SaltwiseValueError
 from .keyweights import COSTS, weights_of
-from .options import CONSTRUCTED, SkewOptions
+from .options import CONSTRUCTED, SkewOptions, default_capacity, default_theta
 from .partition import PartitionFunction
 from .partitionformat import to_json
 from .placementhistory import RESOURCES
@@ -20,11 +20,17 @@ from .session import session_options
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+LEAST_CAPACITY = 1_000
+"""Keys that the pass may find, however few workers there are."""
+
 BY_STRATEGY = ("auto", *CONSTRUCTED)
 
 
 def constructed(
-    df: DataFrame, keys: Sequence[Column | str], options: SkewOptions, placement: PartitionFunction | PlacementStore | None
+    df: DataFrame,
+    keys: Sequence[Column | str],
+    options: SkewOptions,
+    placement: PartitionFunction | PlacementStore | None,
 ) -> str:
     """Return the partition function of a group-by, as JSON.
 
@@ -32,7 +38,7 @@ def constructed(
         df: what is to be grouped.
         keys: the key columns.
         options: of the group-by.
-        placement: the function itself, or the store that plans it; without, one is constructed from this DataFrame alone.
+        placement: the function, or the store that plans it; without, one is constructed from this DataFrame alone.
 
     Raises:
         SaltwiseValueError: `placement` is neither, or the strategy constructs nothing.
@@ -53,7 +59,8 @@ def constructed(
     algorithm = CONSTRUCTED[-1] if strategy == "auto" else strategy
     workers = options.partitions or int(session_options(df.sparkSession)["partitions"])
     cost: Any = options.cost or COSTS[0]
-    run = weights_of(df, keys, cost if cost in COSTS else F.col(cost), options.sketch_capacity)
+    capacity = options.sketch_capacity or max(LEAST_CAPACITY, default_capacity(default_theta(workers)))
+    run = weights_of(df, keys, cost if cost in COSTS else F.col(cost), capacity)
     if placement is not None:
         return to_json(placement.plan(run, workers, algorithm).function)
     return to_json(

@@ -38,16 +38,16 @@ def skew_groupby(
 
     The answers are those of ``df.groupBy(*cols)``. Where splitting would not help, Spark's own plan runs, and
     ``explain()`` says why. Groups that may not be split, those of ``applyInPandas``, ``applyInArrow`` and Python
-    aggregates, stay whole, and their keys are placed on workers so that these are even: by the partition function that is
-    given, else largest first, from a sketch of the keys that is made when the query runs.
+    aggregates, stay whole, and their keys are placed on workers so that these are even: by the partition function that
+    is given, else largest first, from a sketch of the keys that is made when the query runs.
 
     Args:
         df: what to group.
         cols: as for ``DataFrame.groupBy``.
         strategy: ``auto``, ``split``, ``local``, ``hash``, ``shuffle``, ``pkg``, ``dchoices``, ``wchoices`` or
-            ``roundrobin``. The following leave any group whole: ``hash``, ``consistent``, ``offgreedy`` (largest first),
-            ``scan``, ``redist`` and ``readj``; the last three construct a partition function, which takes a pass over
-            the key columns at once.
+            ``roundrobin``. These leave any group whole: ``hash``, ``consistent``, ``offgreedy`` (largest first), and
+            ``scan``, ``redist`` and ``readj``, which construct a partition function, in a pass over the key columns
+            at once.
         partitions: n, the number of workers among which rows are balanced.
         theta: share of rows from which a key is hot; 1/(5n) by default.
         epsilon: imbalance that ``dchoices`` may leave, as a share of all rows.
@@ -56,15 +56,15 @@ def skew_groupby(
         hot: hot keys that are known beforehand: a list of keys (tuples for several columns), a dict from key
             to its share of rows, or a report of :func:`saltwise.skew_report`. Routing then depends on the
             content of rows only.
-        cost: what a key costs its worker, where groups stay whole: ``rows`` (the default), ``bytes``, ``rows^2``, or the
-            name of a column of numbers to add up.
-        placement: where the keys of groups that stay whole are: a partition function, or a store that keeps one from run
-            to run, and which plans the next one, by ``readj``, in a pass over the key columns at once.
+        cost: what a key costs its worker, where groups stay whole: ``rows`` (the default), ``bytes``, ``rows^2``, or
+            the name of a column of numbers to add up.
+        placement: where the keys of groups that stay whole are: a partition function, or a store that keeps one from
+            run to run, and which plans the next one, by ``readj``, in a pass over the key columns at once.
         engine: ``plugin``, or ``arrow`` for a session without it: rows are routed by ``mapInArrow`` then, to the same
             workers, and aggregates are merged by Spark's public functions. It has the
             methods and the limits of :class:`saltwise.arrow.ArrowGroupedData`, goes by ``dchoices`` where no strategy
-            is named, and takes neither ``auto``, ``hot``, ``cost`` nor ``placement``. The package has to be installed where Spark's Python
-            workers run.
+            is named, and takes neither ``auto``, ``hot``, ``cost`` nor ``placement``. The package has to be installed
+            where Spark's Python workers run.
 
     Returns:
         Spark's own GroupedData: agg, count, sum, pivot and all the others; with ``engine="arrow"`` an

@@ -51,9 +51,9 @@ class WorkerLoads(Generic[T]):
 def worker_loads(spark: SparkSession, action: Callable[[], T]) -> WorkerLoads[T]:
     """Run an action with one aggregate and return what each worker received.
 
-    The workers are the tasks that read what SkewRoute sent. In a plan without SkewRoute they are the tasks
-    that read the first shuffle: its reducers, which stock Spark sends partial states. With ``split`` the tasks that
-    merge states, beside those that read whole partitions, count as workers too. It needs no running UI.
+    The workers are the tasks that read what SkewRoute sent, or keys that were placed. In a plan without these they are
+    the tasks that read the first shuffle: its reducers, which stock Spark sends partial states. With ``split`` the tasks
+    that merge states, beside those that read whole partitions, count as workers too. It needs no running UI.
 
     Args:
         spark: a classic session.
@@ -148,7 +148,8 @@ def _workers(stages: list[_Stage]) -> list[_Stage]:
     readers = [stage for stage in stages if any(stage.reads(other) for other in stages)]
     routed = [stage for stage in readers if stage.routes(stages)]
     first = [stage for stage in readers if not any(stage.reads(other) for other in readers)]
-    found = routed or first
+    placed = [stage for stage in readers if "SkewReceive" in stage.operators]
+    found = routed or placed or first
     if not found:
         raise SaltwiseError("The action read no shuffle: run an aggregate, and one that is not cached.")
     aggregates = len({stage.routes(stages) for stage in routed}) if routed else len(found)

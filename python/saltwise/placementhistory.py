@@ -123,7 +123,9 @@ class Placement:
         return "\n".join(f"{name:<{width}}  {value}" for name, value in shown.items())
 
     def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in self._shown().items())
+        rows = "".join(
+            f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in self._shown().items()
+        )
         return f"<table>{rows}</table>"
 
     def _shown(self) -> dict[str, str]:

@@ -347,7 +347,8 @@ class StatefulAggregate:
         rows.write.partitionBy(WORKER).parquet(_address(folder))
         return {
             int(of_worker.name.removeprefix(f"{WORKER}=")): {
-                file.relative_to(self.path).as_posix(): file.stat().st_size for file in sorted(of_worker.glob("*.parquet"))
+                file.relative_to(self.path).as_posix(): file.stat().st_size
+                for file in sorted(of_worker.glob("*.parquet"))
             }
             for of_worker in sorted(folder.glob(f"{WORKER}=*"))
         }

@@ -109,9 +109,19 @@ final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
       left(SkewAggregation.smallInput(rows, conf))
     } else {
       val (function, workers) = functionOf(keys, rows, groups)
-      if (workers == 1) left("there is one partition, so there is nothing to balance")
+      if (byNeed && function.isInstanceOf[ScalarSubquery] && !isCheap(rows)) {
+        left("a pass over its keys would compute its rows a second time; cache them, or group by skew_groupby")
+      } else if (workers == 1) left("there is one partition, so there is nothing to balance")
       else node.withNewChildren(Seq(Placed(keys, PlaceKey(GroupingKeys.hash(keys), function), workers, rows)))
     }
+  }
+
+  /** Whether rows cost no more than to read them. */
+  private def isCheap(rows: LogicalPlan): Boolean = rows match {
+    case _: LeafNode => true
+    case _: Project | _: Filter | _: Union | _: SkewGroupByHint =>
+      !rows.expressions.exists(_.exists(_.isInstanceOf[PythonUDF])) && rows.children.forall(isCheap)
+    case _ => false
   }
 
   /** The partition function as JSON, and its n. */
