@@ -33,7 +33,7 @@ from saltwise import skew_groupby
 
 ROWS = 200_000
 KEYS = 500
-STRATEGIES = "split,local,hash,shuffle,pkg,dchoices,wchoices,roundrobin,hot,hot-keys-only"
+STRATEGIES = "split,local,offgreedy,hash,shuffle,pkg,dchoices,wchoices,roundrobin,hot,hot-keys-only"
 
 
 def main() -> int:

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
+from saltwise.options import STRATEGIES
 from saltwise.cli import WRONG_INPUT, app
 
 runner = CliRunner()
@@ -79,7 +80,7 @@ def test_status(spark: SparkSession) -> None:
 
 
 THETA = "it must be a share above 0 and up to 1."
-STRATEGY = "it must be one of auto, split, local, hash, shuffle, pkg, dchoices, wchoices, roundrobin"
+STRATEGY = f"it must be one of {', '.join(STRATEGIES)}"
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,11 @@ def test_strategy_and_partitions(session: SparkSession) -> None:
     assert found.reason == "Rewritten: rows go to their worker by pkg, n=7."
 
 
+def test_placed(session: SparkSession) -> None:
+    found = explain(session, "SELECT k, collect_list(v) FROM t GROUP BY k", strategy="offgreedy")
+    assert found.reason == "Rewritten: groups stay whole, and each key is placed on one worker, n=4."
+
+
 def test_left_alone(session: SparkSession) -> None:
     found = explain(session, "-- comment\nSELECT k, count(*) FROM t GROUP BY k -- another")
     assert found.reason == (
@@ -74,8 +79,8 @@ def test_session_stays_as_it_was(session: SparkSession) -> None:
         ("DROP VIEW t", "Spark refuses the query: Syntax error at or near 'DROP'."),
         (
             "SELECT /*+ SKEW_GROUPBY(pgk) */ k, count(*) FROM t GROUP BY k",
-            "strategy is 'pgk'; it must be one of auto, split, local, hash, shuffle, pkg, dchoices, wchoices, roundrobin; "
-            "did you mean 'pkg'?",
+            "strategy is 'pgk'; it must be one of auto, split, local, hash, shuffle, pkg, dchoices, wchoices, roundrobin, "
+            "consistent, offgreedy, scan, redist, readj; did you mean 'pkg'?",
         ),
     ],
 )

@@ -147,8 +147,8 @@ def test_pivot_agrees(visits: DataFrame) -> None:
     [
         (
             {"strategy": "dchoise"},
-            "strategy is 'dchoise'; it must be one of auto, split, local, hash, shuffle, pkg, dchoices, wchoices, roundrobin; "
-            "did you mean 'dchoices'?",
+            "strategy is 'dchoise'; it must be one of auto, split, local, hash, shuffle, pkg, dchoices, wchoices, roundrobin, "
+            "consistent, offgreedy, scan, redist, readj; did you mean 'dchoices'?",
         ),
         ({"partitions": 0}, "partitions is 0; it must be a whole number from 1 on."),
         ({"partitions": 2.5}, "partitions is 2.5; it must be a whole number from 1 on."),
@@ -180,8 +180,8 @@ def test_a_wrong_option_is_refused_in_one_sentence(visits: DataFrame, options: d
     [
         (
             "SKEW_GROUPBY(pgk)",
-            "strategy is 'pgk'; it must be one of auto, split, local, hash, shuffle, pkg, dchoices, wchoices, roundrobin; "
-            "did you mean 'pkg'?",
+            "strategy is 'pgk'; it must be one of auto, split, local, hash, shuffle, pkg, dchoices, wchoices, roundrobin, "
+            "consistent, offgreedy, scan, redist, readj; did you mean 'pkg'?",
         ),
         (
             "SKEW_GROUPBY(pkg, 'partition=3')",

@@ -53,7 +53,7 @@ class Explanation:
         for heading in ("stock Spark", "Saltwise"):
             plans.add_column(heading, no_wrap=True, overflow="ellipsis")
         ours = Text(_short(self.ours))
-        ours.highlight_regex(r"Skew(?:Route|Receive|GroupBy).*", "bold green")
+        ours.highlight_regex(r"Skew(?:Route|Receive|GroupBy).*|Exchange placement.*", "bold green")
         plans.add_row(Text(_short(self.stock)), ours)
         yield plans
         yield Text(self.reason)
@@ -113,7 +113,9 @@ def _plan(spark: SparkSession, query: str) -> str:
 def _reason(plan: str) -> str:
     routed = re.findall(r"Skew(?:Route|Local) \[.*?\], (.*)", plan)
     left = re.findall(f"{_LEFT_ALONE}(.*)", plan)
+    placed = re.findall(r"Exchange placement\(.*, (\d+)\)", plan)
     said = [f"Rewritten: {_how(options)}." for options in routed]
+    said += [f"Rewritten: groups stay whole, and each key is placed on one worker, n={workers}." for workers in placed]
     said += [f"Left alone: {reason}." for reason in left]
     return "\n".join(dict.fromkeys(said)) or "Left alone: there is no GROUP BY in the query."
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from functools import reduce
+from itertools import repeat
 from typing import Any
 
 import pandas as pd
@@ -51,7 +53,8 @@ def udfs(session: Mapping[str, str]) -> dict[str, Any]:
         return _top(_sketch(item, capacity), k)
 
     def space_saving_agg(item: pd.Series, *numbers: pd.Series) -> Any:
-        return _sketch(item, _constant("capacity", numbers, capacity_of_session, MAX_CAPACITY)).to_bytes()
+        capacity = _constant("capacity", numbers, capacity_of_session, MAX_CAPACITY)
+        return _sketch(item, capacity, *numbers[1:]).to_bytes()
 
     return {
         "heavy_hitters": pandas_udf(heavy_hitters, TOP),  # type: ignore[call-overload]
@@ -124,12 +127,19 @@ def _items(values: pd.Series) -> tuple[list[Item], str]:
     return array.to_pylist(), _TYPES[array.type]
 
 
-def _sketch(values: pd.Series, capacity: int) -> SpaceSaving:
+def _sketch(values: pd.Series, capacity: int, weights: pd.Series | None = None) -> SpaceSaving:
     items, item_type = _items(values)
     sketch = SpaceSaving(capacity, item_type)
-    for item in items:
-        sketch.offer(item)
+    for item, weight in zip(items, repeat(1) if weights is None else map(_rows, weights), strict=False):
+        if weight:
+            sketch.offer(item, weight)
     return sketch
+
+
+def _rows(weight: Any) -> int:
+    if not 0 <= float("nan" if weight is None else weight) <= EXACT_IN_DOUBLE:
+        raise SaltwiseValueError(f"the weight of a row is {weight}; it must be a number from 0 to 2^53.")
+    return math.ceil(weight)
 
 
 def _merged(one: SpaceSaving, other: SpaceSaving) -> SpaceSaving:

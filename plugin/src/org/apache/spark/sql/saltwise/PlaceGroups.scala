@@ -77,17 +77,18 @@ final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
     val toggled = conf.getConf(SaltwiseConf.PlacementEnabled)
     lazy val hint = SkewGroupByHint.below(node).map(_.options)
     lazy val options = SkewOptions.resolve(hint.getOrElse(Map.empty), conf)
-    def asked(keys: Seq[Expression]) = Some(Groups(keys, hint, options))
+    def by(keys: Seq[Expression], asked: Boolean = false) =
+      Some(Groups(keys, hint, options, asked || hint.isDefined))
     node match {
       case aggregate: Aggregate if aggregate.groupingExpressions.nonEmpty =>
         val rewritten = hint.isDefined || conf.getConf(SaltwiseConf.Enabled)
         val chosen = rewritten && names.contains(options.strategy)
         val whole = aggregate.aggregateExpressions.exists(_.exists(_.isInstanceOf[PythonUDAF]))
         val byDefault = whole && (toggled || (hint.isDefined && options.strategy == SkewStrategy.Auto))
-        if (chosen || byDefault) asked(aggregate.groupingExpressions) else None
+        if (chosen || byDefault) by(aggregate.groupingExpressions, asked = chosen) else None
       case window: Window if toggled && !window.windowExpressions.exists(e => limited.contains(e.exprId)) =>
-        Some(Groups(window.partitionSpec, None, options))
-      case _ => GroupMap.keys(node).filter(_ => toggled || hint.isDefined).flatMap(asked)
+        Some(Groups(window.partitionSpec, None, options, asked = false))
+      case _ => GroupMap.keys(node).filter(_ => toggled || hint.isDefined).flatMap(by(_))
     }
   }
 
@@ -99,17 +100,16 @@ final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
 
   private def placed(node: UnaryNode, groups: Groups): LogicalPlan = {
     val (keys, rows) = (groups.keys.collect { case key: Attribute => key }, node.child)
-    val byNeed = groups.hint.isEmpty
     def left(reason: String) = node.withNewChildren(Seq(LeftAlone(reason, rows)))
     // What is a constant, or is computed in the window itself.
     if (keys.isEmpty || keys.length < groups.keys.length) node
     else if (SkewAggregation.isClustered(keys, rows)) {
       if (rows.isInstanceOf[Placed]) node else left("its rows are already grouped by key, without another shuffle")
-    } else if (byNeed && rows.stats.sizeInBytes <= conf.getConf(SaltwiseConf.SmallInput)) {
+    } else if (!groups.asked && rows.stats.sizeInBytes <= conf.getConf(SaltwiseConf.SmallInput)) {
       left(SkewAggregation.smallInput(rows, conf))
     } else {
       val (function, workers) = functionOf(keys, rows, groups)
-      if (byNeed && function.isInstanceOf[ScalarSubquery] && !isCheap(rows)) {
+      if (!groups.asked && function.isInstanceOf[ScalarSubquery] && !isCheap(rows)) {
         left("a pass over its keys would compute its rows a second time; cache them, or group by skew_groupby")
       } else if (workers == 1) left("there is one partition, so there is nothing to balance")
       else node.withNewChildren(Seq(Placed(keys, PlaceKey(GroupingKeys.hash(keys), function), workers, rows)))
@@ -190,8 +190,12 @@ final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
 
 object PlaceGroups {
 
-  /** @param hint what was asked for these groups alone; None where the session's toggle means them */
-  private final case class Groups(keys: Seq[Expression], hint: Option[Map[String, String]], options: SkewOptions)
+  /**
+   * @param hint  options of these groups alone
+   * @param asked whether placement was asked for: where only the session's toggle means them, it has to be worth it
+   */
+  private final case class Groups(
+      keys: Seq[Expression], hint: Option[Map[String, String]], options: SkewOptions, asked: Boolean)
 
   private val SquaredRows = "rows^2"
   private val Replicas = 1000
