@@ -77,7 +77,9 @@ def _counted(hashes: DataFrame, key_type: str, capacity: int) -> Weights:
 def _added_up(weighted: DataFrame, key_type: str, capacity: int, cost: Column | str) -> Weights:
     weight = F.col("weight")
     of_key = weighted.groupBy("hash").agg(
-        (F.pow(F.sum(weight), F.lit(2)) if isinstance(cost, str) and cost == "rows^2" else F.sum(weight)).alias("weight"),
+        (F.pow(F.sum(weight), F.lit(2)) if isinstance(cost, str) and cost == "rows^2" else F.sum(weight)).alias(
+            "weight"
+        ),
         F.min(weight).alias("low"),
         F.max(weight).alias("high"),  # Spark takes NaN for the highest number
         F.max(weight.isNull()).alias("missing"),

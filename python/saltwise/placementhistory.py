@@ -69,7 +69,8 @@ class Weights:
     def __post_init__(self) -> None:
         if self.keys.shape != self.weights.shape or self.keys.ndim != 1:
             raise SaltwiseValueError(
-                f"weights have shape {self.weights.shape}; it must be that of keys, {self.keys.shape}, in one dimension."
+                f"weights have shape {self.weights.shape}; it must be that of keys, {self.keys.shape}, in one "
+                "dimension."
             )
         for weight in (*self.weights.tolist(), self.total):
             check_weight(weight)
@@ -123,7 +124,9 @@ class Placement:
         return "\n".join(f"{name:<{width}}  {value}" for name, value in shown.items())
 
     def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in self._shown().items())
+        rows = "".join(
+            f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in self._shown().items()
+        )
         return f"<table>{rows}</table>"
 
     def _shown(self) -> dict[str, str]:
@@ -320,4 +323,5 @@ def costs_to_content(placement: Placement) -> dict[str, Any]:
 
 def costs_from_content(function: PartitionFunction, content: dict[str, Any]) -> Placement:
     """Return the placement that :func:`costs_to_content` wrote."""
-    return Placement(function, **{name: math.inf if content[name] is None else content[name] for name in COSTS})
+    costs: dict[str, Any] = {name: math.inf if content[name] is None else content[name] for name in COSTS}
+    return Placement(function, **costs)

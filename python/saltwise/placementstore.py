@@ -26,8 +26,8 @@ class PlacementStore:
     """The placement of one group-by that runs again and again: a key stays with its worker from run to run.
 
     The folder gets one file, ``placement.json``: the partition function, the heavy keys of the last four to six runs
-    by their 64-bit hashes (no key itself), a version and a checksum. It is replaced as a whole. Of two runs that plan at
-    the same time, the last one's function stays.
+    by their 64-bit hashes (no key itself), a version and a checksum. It is replaced as a whole. Of two runs that plan
+    at the same time, the last one's function stays.
 
     Args:
         path: a folder of this machine or one that is mounted; it is made by the first plan.

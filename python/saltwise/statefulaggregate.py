@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
-from pyspark.sql.types import DecimalType, StructType
+from pyspark.sql.types import DecimalType, StructField, StructType
 
 from .arrow import WITHOUT_HASH, WORKER, _holds
 from .construction import ALGORITHMS
@@ -78,6 +78,8 @@ class Commit:
     """Names and types of what users see."""
     shown: dict[str, str]
     """Name of each aggregate, to how Spark spells it."""
+    functions: list[str]
+    """Of each aggregate: the function whose parts the state has."""
     placement: Placement | None
     """That of the last batch."""
 
@@ -91,6 +93,7 @@ class Commit:
                 "placement": None if self.placement is None else costs_to_content(self.placement),
                 "history": self.history.to_content(),
                 "aggregates": self.shown,
+                "functions": self.functions,
                 "state": None if self.state is None else self.state.jsonValue(),
                 "result": None if self.result is None else self.result.jsonValue(),
                 "files": {str(worker): files for worker, files in self.files.items()},
@@ -118,6 +121,7 @@ class Commit:
             None if content["state"] is None else StructType.fromJson(content["state"]),
             None if content["result"] is None else StructType.fromJson(content["result"]),
             content["aggregates"],
+            content["functions"],
             None if costs is None or history.function is None else costs_from_content(history.function, costs),
         )
 
@@ -132,11 +136,11 @@ class StatefulAggregate:
         totals.state(spark).show()
 
     Each worker owns the groups that a partition function gives it. Only workers that get rows of the batch, or give or
-    take groups, are read and written anew. The function is that of :class:`saltwise.PlacementStore`: largest first, then
-    ``strategy``, and only where it does not balance any more or the number of workers is another one.
+    take groups, are read and written anew. The function is chosen as by :class:`saltwise.PlacementStore`: largest
+    first, then by ``strategy``, and only where it does not balance any more or the number of workers is another one.
 
-    A batch that was committed, or any older one, is skipped: so a stream with a new checkpoint, whose batches begin at 0,
-    needs a new folder. One stream at a time may write to a folder.
+    A batch that was committed, or any older one, is skipped: so a stream with a new checkpoint, whose batches begin at
+    0, needs a new folder. One stream at a time may write to a folder.
 
     Args:
         path: a folder that the driver and all executors see under this name; it is made where it is not there.
@@ -178,7 +182,7 @@ class StatefulAggregate:
             self._read()
         else:
             self.path.mkdir(parents=True, exist_ok=True)
-            replace_file(self._file, Commit(0, None, PlacementHistory(), {}, (), None, None, {}, None).to_json())
+            replace_file(self._file, Commit(0, None, PlacementHistory(), {}, (), None, None, {}, [], None).to_json())
 
     def rescale(self, workers: int) -> None:
         """Use another number of workers from the next batch on, which moves the groups that have to move.
@@ -211,7 +215,7 @@ class StatefulAggregate:
         last = self._read()
         if last.state is None or last.result is None:
             raise StatefulAggregateError(self.path, "no batch is in it yet")
-        self._check_columns(last, last.state, last.result)
+        self._check(last, None)
         old = self._files(spark, last.state, last.files.values())
         keys = [F.col(f"k{i}") for i in range(len(self._keys))]
         fields = list(last.result)
@@ -246,8 +250,10 @@ class StatefulAggregate:
         result = StructType([*(batch.schema[key] for key in self._keys), *result])
         parts = self._parts(batch, result)
         shown = dict(zip(self._columns, batch.agg(*self._columns.values()).columns, strict=True))
-        last = replace(last, state=last.state or parts.schema, result=last.result or result, shown=last.shown or shown)
-        self._check_columns(last, parts.schema, result, shown)
+        if last.state is None:
+            functions = [_function(aggregate) for aggregate in self._aggregates]
+            last = replace(last, state=parts.schema, result=result, shown=shown, functions=functions)
+        self._check(last, [*map(_spelled, result, _after_keys(result.names, shown))])
         parts.persist()
         try:
             commit = self._next(last, parts, batch_id)
@@ -347,7 +353,8 @@ class StatefulAggregate:
         rows.write.partitionBy(WORKER).parquet(_address(folder))
         return {
             int(of_worker.name.removeprefix(f"{WORKER}=")): {
-                file.relative_to(self.path).as_posix(): file.stat().st_size for file in sorted(of_worker.glob("*.parquet"))
+                file.relative_to(self.path).as_posix(): file.stat().st_size
+                for file in sorted(of_worker.glob("*.parquet"))
             }
             for of_worker in sorted(folder.glob(f"{WORKER}=*"))
         }
@@ -388,15 +395,20 @@ class StatefulAggregate:
         except (PartitionFormatError, LookupError, TypeError, ValueError) as error:
             raise StatefulAggregateError(self.path, f"the content of {COMMIT} is wrong: {error}") from error
 
-    def _check_columns(
-        self, last: Commit, state: StructType, result: StructType, shown: dict[str, str] | None = None
-    ) -> None:
-        """Raise where the state is of other keys, types or aggregates."""
-        assert last.state is not None and last.result is not None
-        was, now = _spelled(last.result, last.shown), _spelled(result, last.shown if shown is None else shown)
-        if result.names != [*self._keys, *self._columns] or was != now or _types(last.state) != _types(state):
-            asked = now if result.names == [*self._keys, *self._columns] else ", ".join([*self._keys, *self._columns])
-            raise StatefulAggregateError(self.path, f"its columns are {was}, and these are {asked}")
+    def _check(self, last: Commit, columns: list[str] | None) -> None:
+        """Raise where the state is of other keys, types or aggregates.
+
+        Args:
+            last: the commit in use.
+            columns: those of a batch, spelled; None where there is none.
+        """
+        assert last.result is not None
+        was = [*map(_spelled, last.result, _after_keys(last.result.names, last.shown))]
+        names = [*self._keys, *self._columns]
+        functions = [_function(aggregate) for aggregate in self._aggregates]
+        if last.result.names != names or last.functions != functions or (columns or was) != was:
+            now = columns or [*self._keys, *(f"{n} as {f}" for n, f in zip(self._columns, functions, strict=True))]
+            raise StatefulAggregateError(self.path, f"its columns are {', '.join(was)}, and these are {', '.join(now)}")
 
 
 def _two_phases(name: str, column: Column) -> Mergeable:
@@ -416,7 +428,7 @@ def _moving(before: PartitionFunction | None, after: PartitionFunction) -> Longs
     if not isinstance(before, HashPair) or not isinstance(after, HashPair) or before.workers != after.workers:
         return None
     keys = np.union1d(before.tracked, after.tracked)
-    return keys[before.place(keys) != after.place(keys)]
+    return np.asarray(keys[before.place(keys) != after.place(keys)])
 
 
 def _workers(function: PartitionFunction | None, keys: Longs) -> set[int]:
@@ -432,16 +444,19 @@ def _moved(old: DataFrame, before: PartitionFunction, after: PartitionFunction, 
     return {"moved_keys": counted[0], "moved_rows": float(counted[1] or 0)}
 
 
-def _spelled(result: StructType, shown: Mapping[str, str]) -> str:
-    """Spell the columns of a result, such as ``user string, bytes bigint as sum(bytes)``."""
-    return ", ".join(
-        f"{field.name} {field.dataType.simpleString()}" + (f" as {shown[field.name]}" if field.name in shown else "")
-        for field in result
-    )
+def _function(aggregate: Mergeable) -> str:
+    return next(name for name, rule in RULES.items() if rule is aggregate.rule)
 
 
-def _types(schema: StructType) -> list[str]:
-    return [field.dataType.simpleString() for field in schema]
+def _after_keys(names: Sequence[str], shown: Mapping[str, str]) -> list[str]:
+    """Return how Spark spells the columns of a result; nothing for a key."""
+    keys = [name for name in names if name not in shown]
+    return [*("" for _ in keys), *shown.values()]
+
+
+def _spelled(field: StructField, shown: str) -> str:
+    """Spell a column of a result, such as ``bytes bigint as sum(bytes)``."""
+    return f"{field.name} {field.dataType.simpleString()}" + (f" as {shown}" if shown else "")
 
 
 def _address(path: Path) -> str:
