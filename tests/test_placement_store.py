@@ -108,20 +108,28 @@ def test_readj_moves_less_than_largest_first_would() -> None:
 
 def test_the_heavy_keys_are_those_of_the_last_runs() -> None:
     history = PlacementHistory()
-    for _ in range(WINDOW):
-        history.next(run_of({1: 1000}), 2)
-    for _ in range(2 * WINDOW):
-        history.next(run_of({2: 1000}), 2)
+    for _ in range(4):
+        history.next(run_of({1: WINDOW}), 2)
+    assert history.counts.estimate(1).estimate == history.counts.total > 0
+    for _ in range(4):
+        history.next(run_of({2: WINDOW}), 2)
     assert history.counts.estimate(1).estimate == 0
-    assert history.counts.estimate(2).estimate == history.counts.total
-    assert WINDOW * PARTS <= history.counts.total <= 1.5 * WINDOW * PARTS
+    assert history.counts.estimate(2).estimate == history.counts.total >= WINDOW * PARTS
+
+
+def test_a_run_counts_by_its_weight() -> None:
+    history = PlacementHistory()
+    first = history.next(run_of(dict.fromkeys(range(8), 100)), 4)
+    small = history.next(run_of({0: 1}), 4)
+    assert (small.made_by, small.function) == ("kept", first.function)
+    assert history.counts.estimate(0).estimate == 101 * PARTS
 
 
 def test_a_run_without_rows_changes_no_counts() -> None:
     history = PlacementHistory()
     first = history.next(run_of({1: 5, 2: 5}), 2)
     empty = history.next(run_of({}), 2)
-    assert (empty.function, empty.moved_rows, history.counts.total) == (first.function, 0.0, PARTS)
+    assert (empty.function, empty.moved_rows, history.counts.total) == (first.function, 0.0, 10 * PARTS)
 
 
 def test_keys_that_are_not_known_count_as_spread_by_the_hash() -> None:

@@ -7,7 +7,7 @@ Manku and Motwani, "Approximate Frequency Counts over Data Streams", VLDB 2002, 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Generic, TypeVar
 
 from .errors import SaltwiseValueError, check_whole
@@ -67,11 +67,29 @@ class LossyCounting(Generic[Item]):
         Raises:
             SaltwiseValueError: the weight is not such a number.
         """
-        check_whole("weight", weight)
+        self.offer_together({item: weight})
+
+    def offer_together(self, weights: Mapping[Item, int]) -> None:
+        """Add rows of many items that came in an order which nobody knows; the rare are forgotten once, after them.
+
+        Args:
+            weights: rows of each item, whole numbers from 1 on.
+
+        Raises:
+            SaltwiseValueError: a weight is not such a number; nothing is added then.
+
+        >>> sketch = LossyCounting(0.25)
+        >>> sketch.offer_together({"a": 5, "b": 1, "c": 2})
+        >>> sorted(sketch.kept)
+        ['a']
+        """
+        for weight in weights.values():
+            check_whole("weight", weight)
         full = self._full_buckets()
-        count, error = self.kept.get(item, (0, full))
-        self.kept[item] = (count + weight, error)
-        self.total += weight
+        for item, weight in weights.items():
+            count, error = self.kept.get(item, (0, full))
+            self.kept[item] = (count + weight, error)
+        self.total += sum(weights.values())
         if self._full_buckets() > full:
             self._forget_the_rare()
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
-from pyspark.sql.types import DecimalType, StructField, StructType
+from pyspark.sql.types import DecimalType, StructType
 
 from .arrow import WITHOUT_HASH, WORKER, _holds
 from .construction import ALGORITHMS
@@ -107,7 +107,7 @@ class Commit:
 
         Raises:
             SealError: the text is no commit, a newer one, or damaged.
-            PartitionFormatError, LookupError, TypeError, ValueError: its values are others.
+            PartitionFormatError, AttributeError, LookupError, TypeError, ValueError: its values are others.
         """
         content = unseal(text, FORMAT, VERSION)
         history = PlacementHistory.from_content(content["history"])
@@ -253,7 +253,7 @@ class StatefulAggregate:
         if last.state is None:
             functions = [_function(aggregate) for aggregate in self._aggregates]
             last = replace(last, state=parts.schema, result=result, shown=shown, functions=functions)
-        self._check(last, [*map(_spelled, result, _after_keys(result.names, shown))])
+        self._check(last, _spelled(result, shown))
         parts.persist()
         try:
             commit = self._next(last, parts, batch_id)
@@ -392,7 +392,7 @@ class StatefulAggregate:
             raise StatefulAggregateError(self.path, f"it has other files, and no {COMMIT}") from error
         except SealError as error:
             raise StatefulAggregateError(self.path, f"of {COMMIT}: {error}") from error
-        except (PartitionFormatError, LookupError, TypeError, ValueError) as error:
+        except (PartitionFormatError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise StatefulAggregateError(self.path, f"the content of {COMMIT} is wrong: {error}") from error
 
     def _check(self, last: Commit, columns: list[str] | None) -> None:
@@ -403,7 +403,7 @@ class StatefulAggregate:
             columns: those of a batch, spelled; None where there is none.
         """
         assert last.result is not None
-        was = [*map(_spelled, last.result, _after_keys(last.result.names, last.shown))]
+        was = _spelled(last.result, last.shown)
         names = [*self._keys, *self._columns]
         functions = [_function(aggregate) for aggregate in self._aggregates]
         if last.result.names != names or last.functions != functions or (columns or was) != was:
@@ -448,15 +448,12 @@ def _function(aggregate: Mergeable) -> str:
     return next(name for name, rule in RULES.items() if rule is aggregate.rule)
 
 
-def _after_keys(names: Sequence[str], shown: Mapping[str, str]) -> list[str]:
-    """Return how Spark spells the columns of a result; nothing for a key."""
-    keys = [name for name in names if name not in shown]
-    return [*("" for _ in keys), *shown.values()]
-
-
-def _spelled(field: StructField, shown: str) -> str:
-    """Spell a column of a result, such as ``bytes bigint as sum(bytes)``."""
-    return f"{field.name} {field.dataType.simpleString()}" + (f" as {shown}" if shown else "")
+def _spelled(fields: StructType, shown: Mapping[str, str]) -> list[str]:
+    """Spell the columns of a result, such as ``bytes bigint as sum(bytes)``."""
+    return [
+        f"{field.name} {field.dataType.simpleString()}" + (f" as {shown[field.name]}" if field.name in shown else "")
+        for field in fields
+    ]
 
 
 def _address(path: Path) -> str:
