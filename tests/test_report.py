@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import sys
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -14,7 +16,10 @@ from pyspark.sql.group import GroupedData
 
 import saltwise
 from saltwise import SaltwiseValueError, skew_groupby
+from saltwise.consistenthash import ConsistentHash
+from saltwise.largestfirst import largest_first
 from saltwise.options import SkewOptions, hot_json
+from saltwise.partition import UniformHash
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +70,58 @@ def test_the_report_gives_a_dict_and_a_pandas_frame(visits: DataFrame) -> None:
     assert frame.iloc[0].tolist() == ["u0", 400, 400, 0.4]
 
 
+def test_the_report_predicts_placements_and_what_none_of_them_can(visits: DataFrame) -> None:
+    report = saltwise.skew_report(visits, "user", partitions=10)
+    assert set(report.placements) == {"hash", "consistent", "offgreedy", "readj"}
+    assert report.lower_bound == 4
+    # The hash adds its share of the users that nobody knows.
+    assert report.placements["offgreedy"] == pytest.approx(4, abs=0.6)
+    assert report.placements["hash"] == pytest.approx(report.predicted["hash"], rel=0.05)
+    assert all(value >= report.lower_bound for value in report.placements.values())
+    assert report.placement_advice.startswith(
+        "Splitting is needed to go below 4.00: the heaviest key alone has that many times the mean of 10 tasks; "
+    )
+    assert re.search(
+        r"Keys that are not known have [345]\d% of the rows and count as spread by the hash: a task may be off by 0\.\d\d of the mean, a standard deviation at most\.$",
+        report.placement_advice,
+    )
+    assert "│ lower bound" in str(report)
+    assert "<td>lower bound</td><td>4.00</td>" in report._repr_html_()
+
+
+def test_placement_is_predicted_as_it_then_comes_out(spark: SparkSession) -> None:
+    df = spark.range(0, 50_000, 1, 4).selectExpr("cast(pow(300, (id * 7919 % 100003) / 100003.0) AS int) AS k")
+    report = saltwise.skew_report(df, "k", partitions=8)
+    groups = {
+        row["h"]: row["n"] for row in df.groupBy(F.xxhash64("k").alias("h")).agg(F.count("*").alias("n")).collect()
+    }
+    hashes, rows = np.array([*groups]), np.array([*groups.values()])
+    for name, function in {"hash": UniformHash(8), "consistent": ConsistentHash(8)}.items():
+        fullest = np.bincount(function.place(hashes), rows, 8).max() / rows.mean() / len(rows) * 8
+        assert report.placements[name] == pytest.approx(fullest, rel=0.05)
+    best = largest_first(hashes, rows / rows.sum(), 8)
+    fullest = np.bincount(best.place(hashes), rows, 8).max() / rows.sum() * 8
+    assert report.placements["offgreedy"] == pytest.approx(fullest, rel=0.05)
+    assert report.lower_bound <= fullest
+
+
+def test_keys_that_none_is_too_heavy_need_no_splitting(spark: SparkSession) -> None:
+    report = saltwise.skew_report(spark.range(20).selectExpr("id % 5 AS k"), "k", partitions=5)
+    assert report.lower_bound == 1
+    assert report.placements["offgreedy"] == pytest.approx(1)
+    assert report.placement_advice.startswith(
+        "No splitting is needed: the heaviest key has no more than the mean of 5 tasks; placement by offgreedy comes to 1.00, "
+    )
+    assert " Keys that are not known have 0% of the rows" in report.placement_advice
+
+
+def test_without_numpy_the_report_says_what_placements_need(visits: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "saltwise.predictplacement", None)
+    report = saltwise.skew_report(visits, "user", partitions=10)
+    assert report.placements == {}
+    assert report.placement_advice == "Predicting placements needs numpy: run pip install 'saltwise[arrow]'."
+
+
 def test_even_keys_are_left_alone_by_the_advice(spark: SparkSession) -> None:
     report = saltwise.skew_report(spark.range(10_000), "id", partitions=4)
     assert report.hot_keys == ()
@@ -75,6 +132,8 @@ def test_no_rows_give_an_empty_report(spark: SparkSession) -> None:
     report = saltwise.skew_report(spark.range(0), "id", partitions=4)
     assert (report.rows, report.hot_keys) == (0, ())
     assert report.advice == "There are no rows, so there is nothing to balance."
+    assert (report.placements, report.lower_bound) == ({}, 1.0)
+    assert report.placement_advice == "There are no rows, so there is nothing to place."
 
 
 def test_a_report_without_a_key_column_is_refused(spark: SparkSession) -> None:

@@ -7,7 +7,7 @@ import os
 import random
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
@@ -23,7 +23,7 @@ from saltwise import SaltwiseError, StatefulAggregate
 from saltwise.sealed import seal
 from saltwise.statefulaggregate import FORMAT, StatefulAggregateError
 
-Rows = list[tuple[str | None, int]]
+Rows = Sequence[tuple[str | None, int]]
 
 
 def table(spark: SparkSession, rows: Rows) -> DataFrame:
@@ -69,7 +69,8 @@ def batch_of(number: int, rng: random.Random, rows: int = 60) -> Rows:
 
 @pytest.mark.slow
 def test_fifty_batches_with_drifting_heads_on_8_then_12_then_8_workers(spark: SparkSession, tmp_path: Path) -> None:
-    rng, rows = random.Random(4), []
+    rng = random.Random(4)
+    rows: list[tuple[str | None, int]] = []
     aggregate = totals(tmp_path, workers=8)
     moved = 0
     for number in range(50):
@@ -123,7 +124,7 @@ def test_a_batch_that_is_stopped_between_any_two_writes_is_whole_or_not_there_an
 ) -> None:
     rng = random.Random(1)
     batches = [batch_of(number, rng) for number in range(3)]
-    before, after = expected(batches[0] + batches[1]), expected([*batches[0], *batches[1], *batches[2]])
+    before, after = expected([*batches[0], *batches[1]]), expected([*batches[0], *batches[1], *batches[2]])
     base = tmp_path / "base"
     for number in 0, 1:
         totals(base, workers=4).update(table(spark, batches[number]), number)
@@ -179,7 +180,7 @@ def test_a_stream_that_replays_its_last_batch_counts_it_once(spark: SparkSession
             str(source)
         )
     run()
-    every = rows + [(key, value + 1) for key, value in rows]
+    every = [*rows, *((key, value + 1) for key, value in rows)]
     assert found(totals(state).state(spark)) == expected(every)
     for name in "1", ".1.crc":
         (checkpoint / "commits" / name).unlink()  # as where the driver is lost before Spark notes the end of the batch
@@ -216,7 +217,7 @@ def test_only_workers_with_rows_are_written_and_old_files_go_after_two_batches(
 
 
 def test_the_report_counts_the_groups_and_rows_that_moved(spark: SparkSession, tmp_path: Path) -> None:
-    rows: Rows = [(f"k{i}", i) for i in range(40)] * 2
+    rows: Rows = [(f"k{i % 40}", i % 40) for i in range(80)]
     aggregate = totals(tmp_path, workers=2)
     assert aggregate.report is None
     aggregate.update(table(spark, rows), 0)

@@ -67,7 +67,10 @@ class LossyCounting(Generic[Item]):
         Raises:
             SaltwiseValueError: the weight is not such a number.
         """
-        self.offer_together({item: weight})
+        check_whole("weight", weight)
+        full = self._full_buckets()
+        self._add(item, weight, full)
+        self._forget_since(full)
 
     def offer_together(self, weights: Mapping[Item, int]) -> None:
         """Add rows of many items that came in an order which nobody knows; the rare are forgotten once, after them.
@@ -87,11 +90,8 @@ class LossyCounting(Generic[Item]):
             check_whole("weight", weight)
         full = self._full_buckets()
         for item, weight in weights.items():
-            count, error = self.kept.get(item, (0, full))
-            self.kept[item] = (count + weight, error)
-        self.total += sum(weights.values())
-        if self._full_buckets() > full:
-            self._forget_the_rare()
+            self._add(item, weight, full)
+        self._forget_since(full)
 
     def estimate(self, item: Item) -> Estimate:
         """Return the rows of an item: those counted, and bounds; an item that is not kept has 0 to epsilon N."""
@@ -124,6 +124,13 @@ class LossyCounting(Generic[Item]):
     def _full_buckets(self) -> int:
         return self.total // self.width
 
-    def _forget_the_rare(self) -> None:
+    def _add(self, item: Item, weight: int, full: int) -> None:
+        count, error = self.kept.get(item, (0, full))
+        self.kept[item] = (count + weight, error)
+        self.total += weight
+
+    def _forget_since(self, before: int) -> None:
+        """Forget the rare where a bucket was filled since so many were full."""
         full = self._full_buckets()
-        self.kept = {item: (count, error) for item, (count, error) in self.kept.items() if count + error > full}
+        if full > before:
+            self.kept = {item: (count, error) for item, (count, error) in self.kept.items() if count + error > full}
