@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pyspark.sql import Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import DecimalType, StructType
 
@@ -245,6 +244,11 @@ class StatefulAggregate:
         for key in self._keys:
             if key not in batch.columns:
                 raise SaltwiseValueError.unknown("key", key, batch.columns)
+            of = batch.schema[key].dataType
+            if _holds(of, WITHOUT_HASH):
+                raise SaltwiseValueError(
+                    f"key {key!r} is of type {of.simpleString()}; a key may hold no map: group by map_entries of it."
+                )
         stock = batch.groupBy(*map(_quoted, self._keys)).agg(*(c.alias(n) for n, c in self._columns.items()))
         result = StructType(list(stock.schema)[-len(self._columns) :])
         result = StructType([*(batch.schema[key] for key in self._keys), *result])
@@ -272,12 +276,6 @@ class StatefulAggregate:
             held = aggregate.rule.parts([F.col(name) for name in named], aggregate.others, field.dataType)
             parts += [part.alias(f"p{i}_{j}") for j, part in enumerate(held)]
         names = [f"k{i}" for i in range(len(keys))]
-        for key, field in zip(self._keys, result, strict=False):
-            if _holds(field.dataType, WITHOUT_HASH):
-                raise SaltwiseValueError(
-                    f"key {key!r} is of type {field.dataType.simpleString()}; a key may hold no map: group by "
-                    "map_entries of it."
-                )
         kept = [F.col(name).alias(f"of_{name}") for name in names]
         grouped = batch.select(*keys, *values).groupBy(*names).agg(*kept, *parts)
         keys = [F.col(f"of_{name}").alias(name) for name in names]
@@ -303,7 +301,12 @@ class StatefulAggregate:
         version = last.version + 1
         files = {worker: kept for worker, kept in last.files.items() if worker not in touched}
         if touched:
-            files |= self._write(self._folded(old.unionByName(parts), after, last.state), version)
+            written = self._write(self._folded(old.unionByName(parts), after, last.state), version)
+            if not touched.issuperset(written):
+                raise SaltwiseError(
+                    f"Batch {batch_id} had other keys when it was read again, so nothing was changed: persist it first."
+                )
+            files |= written
         previous = tuple(name for kept in last.files.values() for name in kept)
         return replace(last, version=version, batch=batch_id, files=files, previous=previous, placement=placement)
 
@@ -314,15 +317,16 @@ class StatefulAggregate:
 
     def _weights(self, parts: DataFrame) -> Weights:
         """Return the rows of the heaviest keys of a batch, exactly."""
-        whole = Observation()
-        heaviest = parts.select(HASH, ROWS).observe(whole, F.sum(ROWS).alias("total"))
+        heaviest = parts.select(HASH, ROWS).orderBy(F.desc(ROWS), HASH).limit(self._capacity)
         rows: dict[int, int] = {}
-        for key, count in heaviest.orderBy(F.desc(ROWS), HASH).limit(self._capacity).collect():
+        for key, count in heaviest.collect():
             rows[key] = rows.get(key, 0) + count
+        total = parts.agg(F.sum(ROWS)).first()
+        assert total is not None
         types = [field.dataType.simpleString() for field in parts.schema if field.name.startswith("k")]
         keys = np.fromiter(rows, np.int64, len(rows))
         weights = np.array([*rows.values()], np.float64)
-        return Weights(", ".join(types), keys, weights, float(whole.get["total"] or 0))
+        return Weights(", ".join(types), keys, weights, float(total[0] or 0))
 
     def _folded(self, rows: DataFrame, function: PartitionFunction, state: StructType) -> DataFrame:
         """Make one row of all parts of a group, at its worker."""
