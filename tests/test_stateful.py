@@ -9,9 +9,8 @@ import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -22,6 +21,9 @@ from pyspark.sql.readwriter import DataFrameWriter
 from saltwise import SaltwiseError, StatefulAggregate
 from saltwise.sealed import seal
 from saltwise.statefulaggregate import FORMAT, StatefulAggregateError
+
+if TYPE_CHECKING:
+    from tests.conftest import WithConf
 
 Rows = Sequence[tuple[str | None, int]]
 
@@ -67,8 +69,24 @@ def batch_of(number: int, rng: random.Random, rows: int = 60) -> Rows:
     return [(f"k{number // 5 * 3 + int(rng.paretovariate(0.8)) % 40}", rng.randint(-9, 9)) for _ in range(rows)]
 
 
+LIGHT = {
+    "spark.sql.adaptive.enabled": False,
+    "spark.sql.codegen.wholeStage": False,
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": 1,
+}
+"""For many queries of few rows: what compiles and plans ahead takes longer than they do."""
+
+
 @pytest.mark.slow
-def test_fifty_batches_with_drifting_heads_on_8_then_12_then_8_workers(spark: SparkSession, tmp_path: Path) -> None:
+def test_fifty_batches_with_drifting_heads_on_8_then_12_then_8_workers(
+    spark: SparkSession, tmp_path: Path, with_conf: WithConf
+) -> None:
+    with with_conf(LIGHT):
+        follow_fifty_batches(spark, tmp_path)
+
+
+def follow_fifty_batches(spark: SparkSession, tmp_path: Path) -> None:
     rng = random.Random(4)
     rows: list[tuple[str | None, int]] = []
     aggregate = totals(tmp_path, workers=8)
@@ -120,8 +138,13 @@ def stopping(monkeypatch: pytest.MonkeyPatch, at: int) -> Iterator[list[str]]:
 
 @pytest.mark.slow
 def test_a_batch_that_is_stopped_between_any_two_writes_is_whole_or_not_there_and_counts_once(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_conf: WithConf
 ) -> None:
+    with with_conf(LIGHT):
+        stop_between_writes(spark, tmp_path, monkeypatch)
+
+
+def stop_between_writes(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(1)
     batches = [batch_of(number, rng) for number in range(3)]
     before, after = expected([*batches[0], *batches[1]]), expected([*batches[0], *batches[1], *batches[2]])
@@ -294,16 +317,13 @@ def test_every_function_and_keys_of_several_columns_agree_with_an_aggregate_from
     assert readable(state) == readable(stock)
 
 
-def test_a_sum_of_decimals_that_overflows_stays_null(spark: SparkSession, tmp_path: Path) -> None:
-    most = Decimal("9" * 38)
-    spark.conf.set("spark.sql.ansi.enabled", "false")
-    try:
-        aggregate = StatefulAggregate(tmp_path, "k", {"total": F.sum("v")}, workers=2)
-        for number, value in enumerate((most, most, -most)):
-            aggregate.update(spark.createDataFrame([(1, value)], "k int, v decimal(38, 0)"), number)
+def test_a_sum_of_decimals_that_overflows_stays_null(spark: SparkSession, tmp_path: Path, with_conf: WithConf) -> None:
+    most = "9" * 38
+    aggregate = StatefulAggregate(tmp_path, "k", {"total": F.sum("v")}, workers=2)
+    with with_conf({"spark.sql.ansi.enabled": False}):
+        for number, value in enumerate((most, most, f"-{most}")):
+            aggregate.update(spark.sql(f"SELECT 1 AS k, cast('{value}' AS decimal(38, 0)) AS v"), number)
         assert [tuple(row) for row in aggregate.state(spark).collect()] == [(1, None)]
-    finally:
-        spark.conf.unset("spark.sql.ansi.enabled")
 
 
 @pytest.mark.parametrize(
