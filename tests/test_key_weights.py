@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+import saltwise
 from saltwise import PlacementStore, SaltwiseError, weights_of
 
 
@@ -102,3 +104,13 @@ def test_a_store_places_what_was_found(visits: DataFrame, tmp_path: Path) -> Non
     heaviest = found.keys[np.argsort(found.weights)[-2:]]
     assert len(set(placement.function.place(heaviest).tolist())) == 2
     assert placement.max_to_mean == pytest.approx(400.0**2 * 4 / found.total, rel=0.01)
+
+
+def test_without_numpy_the_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "saltwise.keyweights")
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    with pytest.raises(SaltwiseError) as error:
+        saltwise.weights_of  # noqa: B018
+    assert str(error.value) == "weights_of needs numpy: run pip install 'saltwise[arrow]'."
+    with pytest.raises(AttributeError, match="module 'saltwise' has no attribute 'weight_of'"):
+        saltwise.weight_of  # noqa: B018
