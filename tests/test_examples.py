@@ -15,6 +15,8 @@ PROMISED = {
     "flights_delays.py": "flies most often to",
     "word_counts.py": "| the|",
     "existing_job.py": "The answers are the same.",
+    "place_and_stay.py": "The next run goes on from there.",
+    "airplane_totals.py": "The totals are those of one aggregate over all months.",
 }
 
 PROMISED_WITHOUT_SPARK = {

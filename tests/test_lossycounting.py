@@ -135,3 +135,47 @@ def test_window_out_of_range() -> None:
     with pytest.raises(SaltwiseError) as error:
         SlidingCounts(window=5, epsilon=0.1, counters=1)
     assert str(error.value) == "counters is 1; it must be a whole number from 2 on."
+
+
+RUNS = st.lists(st.dictionaries(ITEMS, st.integers(1, 40), min_size=1), max_size=12)
+
+
+@given(EPSILONS, RUNS)
+def test_rows_that_come_together_are_counted_within_the_same_bounds(epsilon: float, runs: list[dict[int, int]]) -> None:
+    sketch: LossyCounting[int] = LossyCounting(epsilon)
+    truth: Counter[int] = Counter()
+    for run in runs:
+        sketch.offer_together(run)
+        truth.update(run)
+    assert sketch.total == truth.total()
+    for item in range(14):
+        bounds = sketch.estimate(item)
+        assert bounds.lower <= truth[item] <= bounds.upper
+        assert bounds.upper - bounds.lower <= epsilon * sketch.total
+
+
+@given(st.integers(1, 20), EPSILONS, RUNS)
+def test_the_window_counts_the_latest_whole_runs(half: int, epsilon: float, runs: list[dict[int, int]]) -> None:
+    window = 2 * half
+    recent: SlidingCounts[int] = SlidingCounts(window, epsilon)
+    for run in runs:
+        recent.offer_together(run)
+    latest: Counter[int] = Counter()
+    for run in reversed(runs):
+        if latest.total() == recent.total:
+            break
+        latest.update(run)
+    assert latest.total() == recent.total
+    rows = [sum(run.values()) for run in runs]
+    assert recent.total >= min(sum(rows), window)
+    for item in range(14):
+        bounds = recent.estimate(item)
+        assert bounds.lower <= latest[item] <= bounds.upper
+
+
+def test_a_weight_among_many_that_is_none_adds_nothing() -> None:
+    sketch: LossyCounting[str] = LossyCounting(0.1)
+    with pytest.raises(SaltwiseError) as error:
+        sketch.offer_together({"a": 1, "b": 0})
+    assert str(error.value) == "weight is 0; it must be a whole number from 1 on."
+    assert (sketch.total, len(sketch)) == (0, 0)

@@ -20,7 +20,8 @@ MODULES = (
     *("adaptation", "albic", "clb", "cola", "elb", "flux", "keygroups", "milp", "reproduce.milp", "traffic", "uhlb"),
     *("spacesaving", "streams", "arrow", "calls", "functions", "mergeable", "routing", "udfs"),
     *("keyhash", "partition", "consistenthash", "hashpair", "partitionformat", "resources", "partitioncosts"),
-    *("construction", "largestfirst"),
+    *("construction", "largestfirst", "keyweights", "placementhistory", "placementstore", "placing"),
+    *("predictplacement", "sealed", "statefulaggregate"),
 )
 
 
@@ -34,7 +35,7 @@ def test_the_code_of_the_readme_runs(spark: SparkSession, capsys: pytest.Capture
             assert spark.sql(code).collect(), code
         ran += 1
     spark.catalog.dropTempView("flights")
-    assert ran == 8
+    assert ran == 9
     assert "Leave it alone" in capsys.readouterr().out or names["report"]
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import sys
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -14,7 +16,12 @@ from pyspark.sql.group import GroupedData
 
 import saltwise
 from saltwise import SaltwiseValueError, skew_groupby
+from saltwise.consistenthash import ConsistentHash
+from saltwise.largestfirst import largest_first
 from saltwise.options import SkewOptions, hot_json
+from saltwise.partition import UniformHash
+from saltwise.predictplacement import predict_placements
+from saltwise.streams import zipf_shares
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +72,72 @@ def test_the_report_gives_a_dict_and_a_pandas_frame(visits: DataFrame) -> None:
     assert frame.iloc[0].tolist() == ["u0", 400, 400, 0.4]
 
 
+def test_the_report_predicts_placements_and_what_none_of_them_can(visits: DataFrame) -> None:
+    report = saltwise.skew_report(visits, "user", partitions=10)
+    assert set(report.placements) == {"hash", "consistent", "offgreedy", "readj"}
+    assert report.lower_bound == 4
+    # The hash adds its share of the users that nobody knows.
+    assert report.placements["offgreedy"] == pytest.approx(4, abs=0.6)
+    assert report.placements["hash"] == pytest.approx(report.predicted["hash"], rel=0.05)
+    assert all(value >= report.lower_bound for value in report.placements.values())
+    assert report.placement_advice.startswith(
+        "Splitting is needed to go below 4.00: the heaviest key alone has that many times the mean of 10 tasks; "
+    )
+    assert re.search(
+        r"Keys that are not known have [345]\d% of the rows and count as spread by the hash: a task may be off by 0\.\d\d of the mean, a standard deviation at most\.$",
+        report.placement_advice,
+    )
+    assert "│ lower bound" in str(report)
+    assert "<td>lower bound</td><td>4.00</td>" in report._repr_html_()
+
+
+def test_where_all_keys_are_known_placement_is_predicted_as_it_comes_out(spark: SparkSession) -> None:
+    df = spark.range(0, 20_000, 1, 2).selectExpr("cast(pow(300, (id * 7919 % 100003) / 100003.0) AS int) AS k")
+    report = saltwise.skew_report(df, "k", partitions=8, theta=0.01)
+    counts = df.groupBy(F.xxhash64("k").alias("hash")).count().collect()
+    hashes, rows = np.array([row["hash"] for row in counts]), np.array([row["count"] for row in counts])
+    functions = {
+        "hash": UniformHash(8),
+        "consistent": ConsistentHash(8),
+        "offgreedy": largest_first(hashes, rows / rows.sum(), 8),
+    }
+    for name, function in functions.items():
+        fullest = np.bincount(function.place(hashes), rows, 8).max() / rows.sum() * 8
+        assert report.placements[name] == pytest.approx(fullest), name
+    assert report.lower_bound == pytest.approx(rows.max() / rows.sum() * 8)
+
+
+@pytest.mark.parametrize("exponent", [0.4, 0.8, 1.2])
+def test_keys_that_are_not_known_change_a_prediction_by_a_few_deviations_at_most(exponent: float) -> None:
+    workers, capacity = 16, 320
+    shares = zipf_shares(3000, exponent)
+    keys = np.random.default_rng(8).integers(-(2**63), 2**63 - 1, 3000)
+    known = [*zip(keys[:capacity].tolist(), shares[:capacity].tolist(), strict=True)]
+    deviation = (workers * shares[capacity:].sum() / capacity) ** 0.5
+    predicted = predict_placements(known, workers, theta=0.0125)
+    for name, function in {"hash": UniformHash(workers), "consistent": ConsistentHash(workers)}.items():
+        fullest = np.bincount(function.place(keys), shares, workers).max() * workers
+        assert abs(predicted[name] - fullest) <= 3 * deviation
+    assert predicted["offgreedy"] <= predicted["readj"] + deviation <= predicted["consistent"] + deviation
+
+
+def test_keys_that_none_is_too_heavy_need_no_splitting(spark: SparkSession) -> None:
+    report = saltwise.skew_report(spark.range(20).selectExpr("id % 5 AS k"), "k", partitions=5)
+    assert report.lower_bound == 1
+    assert report.placements["offgreedy"] == pytest.approx(1)
+    assert report.placement_advice.startswith(
+        "No splitting is needed: the heaviest key has no more than the mean of 5 tasks; placement by offgreedy comes to 1.00, "
+    )
+    assert " Keys that are not known have 0% of the rows" in report.placement_advice
+
+
+def test_without_numpy_the_report_says_what_placements_need(visits: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "saltwise.predictplacement", None)
+    report = saltwise.skew_report(visits, "user", partitions=10)
+    assert report.placements == {}
+    assert report.placement_advice == "Predicting placements needs numpy: run pip install 'saltwise[arrow]'."
+
+
 def test_even_keys_are_left_alone_by_the_advice(spark: SparkSession) -> None:
     report = saltwise.skew_report(spark.range(10_000), "id", partitions=4)
     assert report.hot_keys == ()
@@ -75,6 +148,8 @@ def test_no_rows_give_an_empty_report(spark: SparkSession) -> None:
     report = saltwise.skew_report(spark.range(0), "id", partitions=4)
     assert (report.rows, report.hot_keys) == (0, ())
     assert report.advice == "There are no rows, so there is nothing to balance."
+    assert (report.placements, report.lower_bound) == ({}, 1.0)
+    assert report.placement_advice == "There are no rows, so there is nothing to place."
 
 
 def test_a_report_without_a_key_column_is_refused(spark: SparkSession) -> None:

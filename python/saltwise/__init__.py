@@ -4,6 +4,9 @@ Importing the package installs ``DataFrame.skew_groupby``, for classic and Conne
 that Saltwise adds to Spark's classes; the function :func:`skew_groupby` does the same without it.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from pyspark.sql import DataFrame
 
 from ._version import __version__
@@ -13,13 +16,20 @@ from .groupby import skew_groupby
 from .report import SkewReport, skew_report
 from .session import Status, configure, jar_path, status
 
+if TYPE_CHECKING:
+    from .keyweights import weights_of
+    from .placementstore import PlacementStore
+    from .statefulaggregate import StatefulAggregate
+
 DataFrame.skew_groupby = skew_groupby  # type: ignore[attr-defined]
 
 __all__ = [
+    "PlacementStore",
     "PluginMissingError",
     "SaltwiseError",
     "SaltwiseValueError",
     "SkewReport",
+    "StatefulAggregate",
     "Status",
     "__version__",
     "configure",
@@ -28,4 +38,21 @@ __all__ = [
     "skew_groupby",
     "skew_report",
     "status",
+    "weights_of",
 ]
+
+_WITH_NUMPY = {
+    "PlacementStore": "placementstore",
+    "StatefulAggregate": "statefulaggregate",
+    "weights_of": "keyweights",
+}
+"""What needs numpy or pandas, which not everybody has, to the module that is imported when it is asked for."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WITH_NUMPY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(import_module(f".{_WITH_NUMPY[name]}", __name__), name)
+    except ImportError as error:
+        raise SaltwiseError(f"{name} needs {error.name}: run pip install 'saltwise[arrow]'.") from error

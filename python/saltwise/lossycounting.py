@@ -7,7 +7,7 @@ Manku and Motwani, "Approximate Frequency Counts over Data Streams", VLDB 2002, 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Generic, TypeVar
 
 from .errors import SaltwiseValueError, check_whole
@@ -69,11 +69,29 @@ class LossyCounting(Generic[Item]):
         """
         check_whole("weight", weight)
         full = self._full_buckets()
-        count, error = self.kept.get(item, (0, full))
-        self.kept[item] = (count + weight, error)
-        self.total += weight
-        if self._full_buckets() > full:
-            self._forget_the_rare()
+        self._add(item, weight, full)
+        self._forget_since(full)
+
+    def offer_together(self, weights: Mapping[Item, int]) -> None:
+        """Add rows of many items that came in an order which nobody knows; the rare are forgotten once, after them.
+
+        Args:
+            weights: rows of each item, whole numbers from 1 on.
+
+        Raises:
+            SaltwiseValueError: a weight is not such a number; nothing is added then.
+
+        >>> sketch = LossyCounting(0.25)
+        >>> sketch.offer_together({"a": 5, "b": 1, "c": 2})
+        >>> sorted(sketch.kept)
+        ['a']
+        """
+        for weight in weights.values():
+            check_whole("weight", weight)
+        full = self._full_buckets()
+        for item, weight in weights.items():
+            self._add(item, weight, full)
+        self._forget_since(full)
 
     def estimate(self, item: Item) -> Estimate:
         """Return the rows of an item: those counted, and bounds; an item that is not kept has 0 to epsilon N."""
@@ -106,6 +124,13 @@ class LossyCounting(Generic[Item]):
     def _full_buckets(self) -> int:
         return self.total // self.width
 
-    def _forget_the_rare(self) -> None:
+    def _add(self, item: Item, weight: int, full: int) -> None:
+        count, error = self.kept.get(item, (0, full))
+        self.kept[item] = (count + weight, error)
+        self.total += weight
+
+    def _forget_since(self, before: int) -> None:
+        """Forget the rare where a bucket was filled since so many were full."""
         full = self._full_buckets()
-        self.kept = {item: (count, error) for item, (count, error) in self.kept.items() if count + error > full}
+        if full > before:
+            self.kept = {item: (count, error) for item, (count, error) in self.kept.items() if count + error > full}

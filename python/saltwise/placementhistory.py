@@ -29,11 +29,11 @@ from .slidingcounts import SlidingCounts
 
 RESOURCES = "LLL"
 
-WINDOW = 4
-"""Runs that a choice is about at least, once there are so many; half as many more at most."""
+WINDOW = 10_000_000
+"""W: what is known of the keys is about the last runs that have so many rows together, and up to 3/2 W and a run."""
 
-PARTS = 10_000_000
-"""Of the weight of a run, whole numbers of them are counted: each run counts the same, whatever its rows."""
+PARTS = 1000
+"""Of a weight of 1, whole numbers of them are counted."""
 
 EPSILON = 1e-6
 """Share of the window below which a key may be forgotten; far below the delta of some thousand workers."""
@@ -69,7 +69,8 @@ class Weights:
     def __post_init__(self) -> None:
         if self.keys.shape != self.weights.shape or self.keys.ndim != 1:
             raise SaltwiseValueError(
-                f"weights have shape {self.weights.shape}; it must be that of keys, {self.keys.shape}, in one dimension."
+                f"weights have shape {self.weights.shape}; it must be that of keys, {self.keys.shape}, in one "
+                "dimension."
             )
         for weight in (*self.weights.tolist(), self.total):
             check_weight(weight)
@@ -206,13 +207,10 @@ class PlacementHistory:
         return _placement(self.function, before, made_by, keys, shares, run)
 
     def _count(self, run: Weights) -> None:
-        if not run.total:
-            return
-        parts = np.floor(run.shares * PARTS).astype(np.int64)
-        counted = [*zip(run.keys.tolist(), parts.tolist(), strict=True), (None, PARTS - int(parts.sum()))]
-        for key, weight in counted:
-            if weight > 0:
-                self.counts.offer(key, weight)
+        parts = np.rint(run.weights * PARTS).astype(np.int64).tolist()
+        others = round(run.total * PARTS) - sum(parts)
+        counted = [*zip(run.keys.tolist(), parts, strict=True), (None, others)]
+        self.counts.offer_together({key: weight for key, weight in counted if weight > 0})
 
     def _known(self) -> tuple[Longs, Floats]:
         """Return the keys in the counts, ascending, and their shares of the window."""
@@ -322,4 +320,5 @@ def costs_to_content(placement: Placement) -> dict[str, Any]:
 
 def costs_from_content(function: PartitionFunction, content: dict[str, Any]) -> Placement:
     """Return the placement that :func:`costs_to_content` wrote."""
-    return Placement(function, **{name: math.inf if content[name] is None else content[name] for name in COSTS})
+    costs: dict[str, Any] = {name: math.inf if content[name] is None else content[name] for name in COSTS}
+    return Placement(function, **costs)

@@ -25,9 +25,9 @@ class PlacementStoreError(SaltwiseError):
 class PlacementStore:
     """The placement of one group-by that runs again and again: a key stays with its worker from run to run.
 
-    The folder gets one file, ``placement.json``: the partition function, the heavy keys of the last four to six runs
-    by their 64-bit hashes (no key itself), a version and a checksum. It is replaced as a whole. Of two runs that plan at
-    the same time, the last one's function stays.
+    The folder gets one file, ``placement.json``: the partition function, the heavy keys of the last runs (10 million
+    rows of them at least) by their 64-bit hashes, no key itself, a version and a checksum. It is replaced as a whole.
+    Of two runs that plan at the same time, the last one's function stays.
 
     Args:
         path: a folder of this machine or one that is mounted; it is made by the first plan.
@@ -93,7 +93,7 @@ class PlacementStore:
             return PlacementHistory.from_content(unseal(self._file.read_text(encoding="utf-8"), FORMAT, VERSION))
         except SealError as error:
             raise PlacementStoreError(self._file, str(error)) from error
-        except (PartitionFormatError, LookupError, TypeError, ValueError) as error:
+        except (PartitionFormatError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise PlacementStoreError(self._file, f"its content is wrong: {error}") from error
 
 

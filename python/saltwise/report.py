@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -63,6 +64,12 @@ class SkewReport:
     advice: str
     auto: str
     """What the strategy ``auto`` does where states grow with their rows, and the costs that it predicts."""
+    placements: dict[str, float]
+    """Placement to max/mean of rows per worker, where no group may be split; empty where numpy is not installed."""
+    lower_bound: float
+    """max(1, p1 n): no placement gets below it, p1 being the share of the heaviest key."""
+    placement_advice: str
+    """Whether placement is enough, or only splitting goes further, and what the prediction does not know."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""
@@ -111,6 +118,15 @@ class SkewReport:
         yield predicted
         yield self.advice
         yield f"auto, for collect_list: {self.auto}"
+        placed = Table("placement, no group split")
+        placed.add_column("predicted max/mean", justify="right")
+        for strategy, value in self._bounded().items():
+            placed.add_row(strategy, f"{value:.2f}")
+        yield placed
+        yield self.placement_advice
+
+    def _bounded(self) -> dict[str, float]:
+        return self.placements | {"lower bound": self.lower_bound}
 
     def _repr_html_(self) -> str:
         def table(heads: list[str], body: list[list[str]]) -> str:
@@ -125,6 +141,11 @@ class SkewReport:
             + table(["hot key", "rows (at most)", "at least", "share"], hot)
             + table(["strategy", "predicted max/mean"], [[s, f"{v:.2f}"] for s, v in self.predicted.items()])
             + f"<p>{escape(self.advice)}</p><p>auto, for collect_list: {escape(self.auto)}</p>"
+            + table(
+                ["placement, no group split", "predicted max/mean"],
+                [[s, f"{v:.2f}"] for s, v in self._bounded().items()],
+            )
+            + f"<p>{escape(self.placement_advice)}</p>"
         )
 
 
@@ -201,8 +222,62 @@ def skew_report(
     # By the lower bounds: on even keys each counter holds what many keys left there.
     shares = [(row["hash"], (row["count"] - row["error"]) / rows) for row in heavy]
     predicted = {name: predict(shares, name, n, theta, epsilon) if rows else 1.0 for name in STRATEGIES}
+    placements = _placements(shares, n, theta) if rows else {}
+    p1, tail = max((share for _, share in shares), default=0.0), 1 - math.fsum(share for _, share in shares)
+    bound = max(1.0, p1 * n)
     return SkewReport(
-        tuple(names), rows, n, theta, hot, predicted, _advice(hot, predicted, rows, n), _auto(numbered, n)
+        tuple(names),
+        rows,
+        n,
+        theta,
+        hot,
+        predicted,
+        _advice(hot, predicted, rows, n),
+        _auto(numbered, n),
+        placements,
+        bound,
+        _placement_advice(placements, bound, rows, n, tail, math.sqrt(n * max(0.0, tail) / capacity)),
+    )
+
+
+def _placements(shares: list[tuple[int, float]], n: int, theta: float) -> dict[str, float]:
+    """What each placement is predicted to give; nothing where numpy is not installed."""
+    try:
+        from .predictplacement import predict_placements
+    except ImportError:
+        return {}
+    return predict_placements([(key, share) for key, share in shares if share > 0], n, theta)
+
+
+def _placement_advice(
+    placements: dict[str, float], bound: float, rows: int, n: int, tail: float, deviation: float
+) -> str:
+    """Say what placement can do, and what the prediction does not know.
+
+    Args:
+        placements: predicted max/mean.
+        bound: the lower bound of it.
+        rows: of all.
+        n: workers.
+        tail: share of the rows whose key is not known.
+        deviation: of such rows on a worker, in means: none of these keys has more than 1/capacity of the rows, so the
+            squares of their shares add up to tail/capacity at most, and a hash gives each worker one n-th of that as
+            variance.
+    """
+    if rows == 0:
+        return "There are no rows, so there is nothing to place."
+    if not placements:
+        return "Predicting placements needs numpy: run pip install 'saltwise[arrow]'."
+    best = min(placements, key=placements.__getitem__)
+    need = (
+        f"Splitting is needed to go below {bound:.2f}: the heaviest key alone has that many times the mean of {n} tasks"
+        if bound > 1
+        else f"No splitting is needed: the heaviest key has no more than the mean of {n} tasks"
+    )
+    return (
+        f"{need}; placement by {best} comes to {placements[best]:.2f}, by hash to {placements['hash']:.2f}. Keys that "
+        f"are not known have {tail:.0%} of the rows and count as spread by the hash: a task may be off by "
+        f"{deviation:.2f} of the mean, a standard deviation at most."
     )
 
 

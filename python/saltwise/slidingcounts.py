@@ -7,6 +7,7 @@ Gedik, "Partitioning functions for stateful data parallelism in stream processin
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import Generic
 
 from .errors import SaltwiseValueError, check_whole
@@ -81,6 +82,27 @@ class SlidingCounts(Generic[Item]):
             if not self.left:
                 self.counters.append(LossyCounting(self.epsilon))  # where there are x, the oldest one goes
                 self.left = self._step
+
+    def offer_together(self, weights: Mapping[Item, int]) -> None:
+        """Add rows of many items that came in an order which nobody knows: no counter starts among them.
+
+        An answer is then about so many more rows than W at most as came together last.
+
+        Raises:
+            SaltwiseValueError: a weight is not a whole number from 1 on.
+
+        >>> recent = SlidingCounts(window=4, epsilon=0.1)
+        >>> for rows in {"a": 6}, {"b": 2, "c": 2}, {"b": 3}:
+        ...     recent.offer_together(rows)
+        >>> recent.estimate("a").estimate, recent.estimate("b").estimate, recent.total
+        (0, 5, 7)
+        """
+        for counter in self.counters:
+            counter.offer_together(weights)
+        self.left -= sum(weights.values())
+        if self.left <= 0:
+            self.counters.append(LossyCounting(self.epsilon))
+            self.left = self._step
 
     def estimate(self, item: Item) -> Estimate:
         """Return the rows of an item in the window: those counted, and bounds."""

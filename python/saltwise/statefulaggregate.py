@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pyspark.sql import Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import DecimalType, StructType
 
@@ -78,6 +77,8 @@ class Commit:
     """Names and types of what users see."""
     shown: dict[str, str]
     """Name of each aggregate, to how Spark spells it."""
+    functions: list[str]
+    """Of each aggregate: the function whose parts the state has."""
     placement: Placement | None
     """That of the last batch."""
 
@@ -91,6 +92,7 @@ class Commit:
                 "placement": None if self.placement is None else costs_to_content(self.placement),
                 "history": self.history.to_content(),
                 "aggregates": self.shown,
+                "functions": self.functions,
                 "state": None if self.state is None else self.state.jsonValue(),
                 "result": None if self.result is None else self.result.jsonValue(),
                 "files": {str(worker): files for worker, files in self.files.items()},
@@ -104,7 +106,7 @@ class Commit:
 
         Raises:
             SealError: the text is no commit, a newer one, or damaged.
-            PartitionFormatError, LookupError, TypeError, ValueError: its values are others.
+            PartitionFormatError, AttributeError, LookupError, TypeError, ValueError: its values are others.
         """
         content = unseal(text, FORMAT, VERSION)
         history = PlacementHistory.from_content(content["history"])
@@ -118,6 +120,7 @@ class Commit:
             None if content["state"] is None else StructType.fromJson(content["state"]),
             None if content["result"] is None else StructType.fromJson(content["result"]),
             content["aggregates"],
+            content["functions"],
             None if costs is None or history.function is None else costs_from_content(history.function, costs),
         )
 
@@ -132,11 +135,11 @@ class StatefulAggregate:
         totals.state(spark).show()
 
     Each worker owns the groups that a partition function gives it. Only workers that get rows of the batch, or give or
-    take groups, are read and written anew. The function is that of :class:`saltwise.PlacementStore`: largest first, then
-    ``strategy``, and only where it does not balance any more or the number of workers is another one.
+    take groups, are read and written anew. The function is chosen as by :class:`saltwise.PlacementStore`: largest
+    first, then by ``strategy``, and only where it does not balance any more or the number of workers is another one.
 
-    A batch that was committed, or any older one, is skipped: so a stream with a new checkpoint, whose batches begin at 0,
-    needs a new folder. One stream at a time may write to a folder.
+    A batch that was committed, or any older one, is skipped: so a stream with a new checkpoint, whose batches begin at
+    0, needs a new folder. One stream at a time may write to a folder.
 
     Args:
         path: a folder that the driver and all executors see under this name; it is made where it is not there.
@@ -178,7 +181,7 @@ class StatefulAggregate:
             self._read()
         else:
             self.path.mkdir(parents=True, exist_ok=True)
-            replace_file(self._file, Commit(0, None, PlacementHistory(), {}, (), None, None, {}, None).to_json())
+            replace_file(self._file, Commit(0, None, PlacementHistory(), {}, (), None, None, {}, [], None).to_json())
 
     def rescale(self, workers: int) -> None:
         """Use another number of workers from the next batch on, which moves the groups that have to move.
@@ -211,7 +214,7 @@ class StatefulAggregate:
         last = self._read()
         if last.state is None or last.result is None:
             raise StatefulAggregateError(self.path, "no batch is in it yet")
-        self._check_columns(last, last.state, last.result)
+        self._check(last, None)
         old = self._files(spark, last.state, last.files.values())
         keys = [F.col(f"k{i}") for i in range(len(self._keys))]
         fields = list(last.result)
@@ -241,13 +244,20 @@ class StatefulAggregate:
         for key in self._keys:
             if key not in batch.columns:
                 raise SaltwiseValueError.unknown("key", key, batch.columns)
+            of = batch.schema[key].dataType
+            if _holds(of, WITHOUT_HASH):
+                raise SaltwiseValueError(
+                    f"key {key!r} is of type {of.simpleString()}; a key may hold no map: group by map_entries of it."
+                )
         stock = batch.groupBy(*map(_quoted, self._keys)).agg(*(c.alias(n) for n, c in self._columns.items()))
         result = StructType(list(stock.schema)[-len(self._columns) :])
         result = StructType([*(batch.schema[key] for key in self._keys), *result])
         parts = self._parts(batch, result)
         shown = dict(zip(self._columns, batch.agg(*self._columns.values()).columns, strict=True))
-        last = replace(last, state=last.state or parts.schema, result=last.result or result, shown=last.shown or shown)
-        self._check_columns(last, parts.schema, result, shown)
+        if last.state is None:
+            functions = [_function(aggregate) for aggregate in self._aggregates]
+            last = replace(last, state=parts.schema, result=result, shown=shown, functions=functions)
+        self._check(last, _spelled(result, shown))
         parts.persist()
         try:
             commit = self._next(last, parts, batch_id)
@@ -266,12 +276,6 @@ class StatefulAggregate:
             held = aggregate.rule.parts([F.col(name) for name in named], aggregate.others, field.dataType)
             parts += [part.alias(f"p{i}_{j}") for j, part in enumerate(held)]
         names = [f"k{i}" for i in range(len(keys))]
-        for key, field in zip(self._keys, result, strict=False):
-            if _holds(field.dataType, WITHOUT_HASH):
-                raise SaltwiseValueError(
-                    f"key {key!r} is of type {field.dataType.simpleString()}; a key may hold no map: group by "
-                    "map_entries of it."
-                )
         kept = [F.col(name).alias(f"of_{name}") for name in names]
         grouped = batch.select(*keys, *values).groupBy(*names).agg(*kept, *parts)
         keys = [F.col(f"of_{name}").alias(name) for name in names]
@@ -297,7 +301,12 @@ class StatefulAggregate:
         version = last.version + 1
         files = {worker: kept for worker, kept in last.files.items() if worker not in touched}
         if touched:
-            files |= self._write(self._folded(old.unionByName(parts), after, last.state), version)
+            written = self._write(self._folded(old.unionByName(parts), after, last.state), version)
+            if not touched.issuperset(written):
+                raise SaltwiseError(
+                    f"Batch {batch_id} had other keys when it was read again, so nothing was changed: persist it first."
+                )
+            files |= written
         previous = tuple(name for kept in last.files.values() for name in kept)
         return replace(last, version=version, batch=batch_id, files=files, previous=previous, placement=placement)
 
@@ -308,15 +317,16 @@ class StatefulAggregate:
 
     def _weights(self, parts: DataFrame) -> Weights:
         """Return the rows of the heaviest keys of a batch, exactly."""
-        whole = Observation()
-        heaviest = parts.select(HASH, ROWS).observe(whole, F.sum(ROWS).alias("total"))
+        heaviest = parts.select(HASH, ROWS).orderBy(F.desc(ROWS), HASH).limit(self._capacity)
         rows: dict[int, int] = {}
-        for key, count in heaviest.orderBy(F.desc(ROWS), HASH).limit(self._capacity).collect():
+        for key, count in heaviest.collect():
             rows[key] = rows.get(key, 0) + count
+        total = parts.agg(F.sum(ROWS)).first()
+        assert total is not None
         types = [field.dataType.simpleString() for field in parts.schema if field.name.startswith("k")]
         keys = np.fromiter(rows, np.int64, len(rows))
         weights = np.array([*rows.values()], np.float64)
-        return Weights(", ".join(types), keys, weights, float(whole.get["total"] or 0))
+        return Weights(", ".join(types), keys, weights, float(total[0] or 0))
 
     def _folded(self, rows: DataFrame, function: PartitionFunction, state: StructType) -> DataFrame:
         """Make one row of all parts of a group, at its worker."""
@@ -386,18 +396,23 @@ class StatefulAggregate:
             raise StatefulAggregateError(self.path, f"it has other files, and no {COMMIT}") from error
         except SealError as error:
             raise StatefulAggregateError(self.path, f"of {COMMIT}: {error}") from error
-        except (PartitionFormatError, LookupError, TypeError, ValueError) as error:
+        except (PartitionFormatError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise StatefulAggregateError(self.path, f"the content of {COMMIT} is wrong: {error}") from error
 
-    def _check_columns(
-        self, last: Commit, state: StructType, result: StructType, shown: dict[str, str] | None = None
-    ) -> None:
-        """Raise where the state is of other keys, types or aggregates."""
-        assert last.state is not None and last.result is not None
-        was, now = _spelled(last.result, last.shown), _spelled(result, last.shown if shown is None else shown)
-        if result.names != [*self._keys, *self._columns] or was != now or _types(last.state) != _types(state):
-            asked = now if result.names == [*self._keys, *self._columns] else ", ".join([*self._keys, *self._columns])
-            raise StatefulAggregateError(self.path, f"its columns are {was}, and these are {asked}")
+    def _check(self, last: Commit, columns: list[str] | None) -> None:
+        """Raise where the state is of other keys, types or aggregates.
+
+        Args:
+            last: the commit in use.
+            columns: those of a batch, spelled; None where there is none.
+        """
+        assert last.result is not None
+        was = _spelled(last.result, last.shown)
+        names = [*self._keys, *self._columns]
+        functions = [_function(aggregate) for aggregate in self._aggregates]
+        if last.result.names != names or last.functions != functions or (columns or was) != was:
+            now = columns or [*self._keys, *(f"{n} as {f}" for n, f in zip(self._columns, functions, strict=True))]
+            raise StatefulAggregateError(self.path, f"its columns are {', '.join(was)}, and these are {', '.join(now)}")
 
 
 def _two_phases(name: str, column: Column) -> Mergeable:
@@ -417,7 +432,7 @@ def _moving(before: PartitionFunction | None, after: PartitionFunction) -> Longs
     if not isinstance(before, HashPair) or not isinstance(after, HashPair) or before.workers != after.workers:
         return None
     keys = np.union1d(before.tracked, after.tracked)
-    return keys[before.place(keys) != after.place(keys)]
+    return np.asarray(keys[before.place(keys) != after.place(keys)])
 
 
 def _workers(function: PartitionFunction | None, keys: Longs) -> set[int]:
@@ -433,16 +448,16 @@ def _moved(old: DataFrame, before: PartitionFunction, after: PartitionFunction, 
     return {"moved_keys": counted[0], "moved_rows": float(counted[1] or 0)}
 
 
-def _spelled(result: StructType, shown: Mapping[str, str]) -> str:
-    """Spell the columns of a result, such as ``user string, bytes bigint as sum(bytes)``."""
-    return ", ".join(
+def _function(aggregate: Mergeable) -> str:
+    return next(name for name, rule in RULES.items() if rule is aggregate.rule)
+
+
+def _spelled(fields: StructType, shown: Mapping[str, str]) -> list[str]:
+    """Spell the columns of a result, such as ``bytes bigint as sum(bytes)``."""
+    return [
         f"{field.name} {field.dataType.simpleString()}" + (f" as {shown[field.name]}" if field.name in shown else "")
-        for field in result
-    )
-
-
-def _types(schema: StructType) -> list[str]:
-    return [field.dataType.simpleString() for field in schema]
+        for field in fields
+    ]
 
 
 def _address(path: Path) -> str:
