@@ -7,6 +7,7 @@ that Saltwise adds to Spark's classes; the function :func:`skew_groupby` does th
 from pyspark.sql import DataFrame
 
 from ._version import __version__
+from .analyze import KeyStatistics, KeyStatisticsError, analyze
 from .errors import PluginMissingError, SaltwiseError, SaltwiseValueError
 from .functions import register
 from .groupby import skew_groupby
@@ -16,12 +17,15 @@ from .session import Status, configure, jar_path, status
 DataFrame.skew_groupby = skew_groupby  # type: ignore[attr-defined]
 
 __all__ = [
+    "KeyStatistics",
+    "KeyStatisticsError",
     "PluginMissingError",
     "SaltwiseError",
     "SaltwiseValueError",
     "SkewReport",
     "Status",
     "__version__",
+    "analyze",
     "configure",
     "jar_path",
     "register",
