@@ -20,7 +20,7 @@ MODULES = (
     *("adaptation", "albic", "clb", "cola", "elb", "flux", "keygroups", "milp", "reproduce.milp", "traffic", "uhlb"),
     *("spacesaving", "streams", "arrow", "calls", "functions", "mergeable", "routing", "udfs"),
     *("keyhash", "partition", "consistenthash", "hashpair", "partitionformat", "resources", "partitioncosts"),
-    *("construction", "largestfirst"),
+    *("construction", "largestfirst", "analyze"),
 )
 
 

@@ -93,14 +93,14 @@ final case class AnalyzeKeysExec(source: String, keys: Seq[String], output: Seq[
         s"space_saving_agg(hash, $CountersOfPass) AS sketch", s"hll_sketch_agg(hash, $LogRegisters) AS keys"): _*)
       .groupBy()(parsed(
         "space_saving_merge(sketch) AS sketch", "hll_sketch_estimate(hll_union_agg(keys))", "count(1)",
-        "avg(hll_sketch_estimate(keys))"): _*))
+        "CAST(avg(hll_sketch_estimate(keys)) AS BIGINT)"): _*))
     val row = SQLExecution.withNewExecutionId(query, Some(s"saltwise_analyze $source")) {
       query.executedPlan.executeCollect().head
     }
     val kept = new ItemSketch(LongType, CountersKept)
     if (!row.isNullAt(0)) kept.merge(ItemSketch.deserialize(row.getBinary(0)))
     AnalyzedKeys(columns.map(AnalyzedKeys.column), Instant.now().truncatedTo(ChronoUnit.SECONDS), files,
-      math.min(row.getLong(1), kept.total), row.getLong(2).toInt, row.getDouble(3), kept)
+      math.min(row.getLong(1), kept.total), row.getLong(2).toInt, row.getLong(3), kept)
   }
 }
 

@@ -20,7 +20,7 @@ import org.apache.spark.sql.execution.datasources.HadoopFsRelation
  * The text that is kept of it is JSON, with a checksum of all else:
  * {{{
  *   {"format": "saltwise key statistics", "version": 1, "columns": [{"name": "user_id", "type": "bigint"}],
- *    "analyzed": "2026-11-21T15:40:00Z", "rows": 8000000, "distinct": 999123, "tasks": 16, "distinctOfTask": 250123.5,
+ *    "analyzed": "2026-11-21T15:40:00Z", "rows": 8000000, "distinct": 999123, "tasks": 16, "distinctOfTask": 250123,
  *    "bytes": 61234567, "files": 16, "newest": 1795275600000, "sketch": "U0FMVAE...", "crc32": 3172302873}
  * }}}
  *
@@ -38,7 +38,7 @@ final case class AnalyzedKeys(
     files: DataFiles,
     distinct: Long,
     tasks: Int,
-    distinctOfTask: Double,
+    distinctOfTask: Long,
     sketch: ItemSketch) {
   import AnalyzedKeys._
 
@@ -57,7 +57,7 @@ final case class AnalyzedKeys(
       else "its files have changed"
     if (columns != this.columns) Left(s"$this not used, since the types of its columns have changed")
     else if (changed > MostChange) Left(s"$this not used, since $since")
-    else Right(KeyStatistics.ofSketch(sketch, distinct, this.tasks, distinctOfTask,
+    else Right(KeyStatistics.ofSketch(sketch, distinct, this.tasks, distinctOfTask.toDouble,
       f"$this, $rows%,d rows" + (if (files == this.files) "" else s", though $since")).copy(
         rows = rows * files.bytes.toDouble / math.max(1L, this.files.bytes), tasks = tasks))
   }
@@ -108,7 +108,7 @@ object AnalyzedKeys {
         DataFiles(json.get("bytes").asLong, json.get("files").asInt, json.get("newest").asLong),
         json.get("distinct").asLong,
         json.get("tasks").asInt,
-        json.get("distinctOfTask").asDouble,
+        json.get("distinctOfTask").asLong,
         sketch)
     } catch {
       case e: KeyStatisticsException => throw e

@@ -36,19 +36,21 @@ object Functions {
   /** What the extension injects. */
   def all: Seq[(FunctionIdentifier, ExpressionInfo, Builder)] = manifest.filter(_.get("name").asText != Analyze).map { entry =>
     val function = functions(entry.get("name").asText)
-    (identifier(entry), info(entry, function.expression), arguments => {
+    val checked: Builder = arguments => {
       check(entry, arguments, function.arity)
       function.build(arguments)
-    })
+    }
+    (identifier(entry), info(entry, function.expression), checked)
   }
 
   /** The table function. */
   def analyze: (FunctionIdentifier, ExpressionInfo, Seq[Expression] => LogicalPlan) = {
     val entry = manifest.find(_.get("name").asText == Analyze).get
-    (identifier(entry), info(entry, classOf[AnalyzeKeys]), arguments => {
+    val build: Seq[Expression] => LogicalPlan = arguments => {
       check(entry, arguments, 2 to Int.MaxValue - 1)
       AnalyzeKeys(constant("source", Analyze, arguments.head), arguments.tail.map(constant("key", Analyze, _)))
-    })
+    }
+    (identifier(entry), info(entry, classOf[AnalyzeKeys]), build)
   }
 
   private def identifier(entry: JsonNode) = FunctionIdentifier(entry.get("name").asText)
