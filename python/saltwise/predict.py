@@ -27,8 +27,9 @@ def predict(
 
     Each heavy key drops its share, in small portions and in turn with the others, on the least loaded of its
     candidates: the Greedy-d process of the papers on a fluid. Keys that may go anywhere, and those that are not
-    known, fill the least loaded workers; with ``hash`` and ``split`` the latter fill all workers evenly. With ``split`` the
-    workers are n tasks: oversize partitions are cut into even slices, and the others packed, the largest first.
+    known, fill the least loaded workers; with ``hash`` and ``split`` the latter fill all workers evenly. With
+    ``split`` these are partitions, to be read in about n tasks: oversize ones are cut into even slices, and the others
+    packed, the largest first.
 
     Args:
         keys: 64-bit hash and share of all rows of the heavy keys.

@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
-import org.apache.spark.sql.internal.SessionState
+import org.apache.spark.sql.internal.{SQLConf, SessionState}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -94,9 +94,11 @@ final case class AnalyzeKeysExec(source: String, keys: Seq[String], output: Seq[
       .groupBy()(parsed(
         "space_saving_merge(sketch) AS sketch", "hll_sketch_estimate(hll_union_agg(keys))", "count(1)",
         "CAST(avg(hll_sketch_estimate(keys)) AS BIGINT)"): _*))
-    val row = SQLExecution.withNewExecutionId(query, Some(s"saltwise_analyze $source")) {
-      query.executedPlan.executeCollect().head
-    }
+    // This query is ours, and is not one to rewrite.
+    val off = state.conf.clone()
+    off.setConf(SaltwiseConf.Enabled, false)
+    val row = SQLConf.withExistingConf(off)(
+      SQLExecution.withNewExecutionId(query, Some(s"saltwise_analyze $source"))(query.executedPlan.executeCollect().head))
     val kept = new ItemSketch(LongType, CountersKept)
     if (!row.isNullAt(0)) kept.merge(ItemSketch.deserialize(row.getBinary(0)))
     AnalyzedKeys(columns.map(AnalyzedKeys.column), Instant.now().truncatedTo(ChronoUnit.SECONDS), files,

@@ -9,6 +9,7 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{CreateFlag, FileContext, Options, Path}
 
+import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.expressions.XXH64
@@ -64,7 +65,10 @@ object KeyStatisticsStore {
 /** A property of a table of the catalog; some catalogs keep short ones only, so a long one is kept in parts, as Spark does. */
 private final case class TableProperty(table: CatalogTable, name: String, state: SessionState) extends KeyStatisticsStore {
 
-  override protected def text: Option[String] = CatalogTable.readLargeTableProp(table.properties, name)
+  override protected def text: Option[String] =
+    try CatalogTable.readLargeTableProp(table.properties, name) catch {
+      case _: AnalysisException => throw new KeyStatisticsException("are damaged: a part of them is missing")
+    }
 
   override def write(text: String): Unit = {
     val catalog = state.catalog
