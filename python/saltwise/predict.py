@@ -40,8 +40,8 @@ def predict(
 
     >>> round(predict([(42, 0.5)], "hash", workers=10, theta=0.02), 3)
     5.5
-    >>> round(predict([(42, 0.5)], "split", workers=10, theta=0.02), 3)
-    1.0
+    >>> round(predict([(42, 0.5)], "split", workers=100, theta=0.002), 3)
+    1.01
     >>> round(predict([(42, 0.5)], "wchoices", workers=10, theta=0.02), 3)
     1.0
     """

@@ -27,8 +27,11 @@ object KnownKeys {
     val keys = GroupingKeys.of(aggregate)
     val known = KeySample.lineage(keys, aggregate.child).map { lineage =>
       val text = textOf(lineage)
-      if (!found.containsKey(text)) found.put(text, look(keys, aggregate.child, lineage, state, context))
-      found.get(text)
+      Option(found.get(text)).getOrElse {
+        val now = look(keys, aggregate.child, lineage, state, context)
+        found.put(text, now)
+        now
+      }
     }.getOrElse(Found(None, None))
     val remark = known.unused.map(why => s" ($why)").getOrElse("")
     known.keys.orElse(ofSpark(keys, aggregate.child, context))
