@@ -126,6 +126,18 @@ class Agree:
             assert f"], {chosen}, n=" in ours.plan, ours.plan
             self._compare(stock, ours, close, routes if strategy in strategies else None, f"strategy {strategy}")
 
+    def auto(self, query: Query, *, sample: bool, close: Collection[str] = ()) -> set[str]:
+        """Compare stock Spark with auto on a small input, whatever it does; return the strategies that it took.
+
+        Without a sample it knows nothing of the keys, and splits or combines every state that is an object.
+        """
+        options = {"strategy": "auto", "auto.smallInput": 0, "auto.sampleTimeout": "60s" if sample else 0}
+        ours = self._run(query, toggled(options))
+        assert lines_of_saltwise(ours.plan), ours.plan
+        wrong = differences(self.stock(query), ours, close)
+        assert not wrong, "\n".join(["auto gives another answer:", *wrong, ours.plan])
+        return set(re.findall(r"\], (\w+), n=", ours.plan))
+
     def pair(
         self,
         stock: Query,

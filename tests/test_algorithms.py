@@ -104,5 +104,11 @@ def test_a_key_with_half_of_the_rows_is_predicted_as_the_papers_say() -> None:
 
     assert of("hash") == pytest.approx(0.5 * 100 + 0.5)
     assert of("pkg") == pytest.approx(0.25 * 100, rel=0.01)
+    assert of("split") == pytest.approx(1, abs=0.05)
     assert of("dchoices") == pytest.approx(1, abs=0.05)
     assert of("wchoices") == pytest.approx(1)
+
+
+def test_split_is_predicted_as_partitions_are_cut_and_packed() -> None:
+    # Of 8 partitions, one with 0.3875 is read in 4 slices, and the 7 others, of 0.0875 each, in 5 tasks.
+    assert predict([(42, 0.3)], "split", workers=8, theta=0.025) == pytest.approx(2 * 0.0875 * (4 + 5))

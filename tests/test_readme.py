@@ -20,8 +20,8 @@ MODULES = (
     *("adaptation", "albic", "clb", "cola", "elb", "flux", "keygroups", "milp", "reproduce.milp", "traffic", "uhlb"),
     *("spacesaving", "streams", "arrow", "calls", "functions", "mergeable", "routing", "udfs"),
     *("keyhash", "partition", "consistenthash", "hashpair", "partitionformat", "resources", "partitioncosts"),
-    *("construction", "largestfirst", "keyweights", "placementhistory", "placementstore", "placing"),
-    *("predictplacement", "sealed", "statefulaggregate"),
+    *("construction", "largestfirst", "keyweights", "placementhistory", "placementstore", "placing", "constructed"),
+    *("analyze", "predictplacement", "sealed", "statefulaggregate"),
 )
 
 

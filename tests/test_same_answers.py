@@ -339,6 +339,22 @@ def test_every_kind_of_state_gives_the_same_answers(agree: Agree, select: Callab
         agree(select(batch), strategies=["dchoices"], options=hot("hot"), close=divided)
 
 
+@pytest.mark.parametrize("sample", [True, False], ids=["sampled", "unknown keys"])
+@pytest.mark.parametrize(
+    ("source", "taken"), [("events", "local"), ("(SELECT /*+ REPARTITION(3) */ * FROM events)", "split")]
+)
+def test_functions_give_the_same_answers_under_auto(
+    agree: Agree, select: Callable[..., str], source: str, taken: str, sample: bool
+) -> None:
+    divided = [call for texts in CLOSE.values() for call in texts]
+
+    for batch in ("hashed", "close", "sorted"):
+        agree.auto(select(batch, source), sample=sample, close=divided)
+    chosen = agree.auto(select("object", source), sample=sample)
+
+    assert sample or chosen == {taken}
+
+
 @pytest.mark.parametrize("strategy", ONLINE)
 def test_states_that_grow_are_rewritten_and_give_the_same_answers(agree: Agree, strategy: str) -> None:
     query = "SELECT k, count(*), array_sort(collect_list(i)), median(d), max(s) FROM events GROUP BY k"
@@ -698,6 +714,11 @@ def test_query_shapes_give_the_same_answers(agree: Agree, shape: str) -> None:
     query, routes = SHAPES[shape]
 
     agree(query, strategies=["dchoices", "shuffle"], routes=routes)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_query_shapes_give_the_same_answers_under_auto(agree: Agree, shape: str) -> None:
+    agree.auto(SHAPES[shape][0], sample=False)
 
 
 # Input

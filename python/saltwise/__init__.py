@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 
 from ._version import __version__
+from .analyze import KeyStatistics, KeyStatisticsError, analyze
 from .errors import PluginMissingError, SaltwiseError, SaltwiseValueError
 from .functions import register
 from .groupby import skew_groupby
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 DataFrame.skew_groupby = skew_groupby  # type: ignore[attr-defined]
 
 __all__ = [
+    "KeyStatistics",
+    "KeyStatisticsError",
     "PlacementStore",
     "PluginMissingError",
     "SaltwiseError",
@@ -32,6 +35,7 @@ __all__ = [
     "StatefulAggregate",
     "Status",
     "__version__",
+    "analyze",
     "configure",
     "jar_path",
     "register",

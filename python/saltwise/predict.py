@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Sequence
 
 from .choices import find_optimal_choices
 from .hashing import candidates
 
-STRATEGIES = ("hash", "pkg", "dchoices", "wchoices", "roundrobin", "shuffle")
+STRATEGIES = ("hash", "split", "pkg", "dchoices", "wchoices", "roundrobin", "shuffle")
+
+
+OVERSIZE = 1.5
+"""``split`` splits a partition of more than so many tasks' share."""
 
 
 def predict(
@@ -22,7 +27,9 @@ def predict(
 
     Each heavy key drops its share, in small portions and in turn with the others, on the least loaded of its
     candidates: the Greedy-d process of the papers on a fluid. Keys that may go anywhere, and those that are not
-    known, fill the least loaded workers; with ``hash`` the latter fill all workers evenly.
+    known, fill the least loaded workers; with ``hash`` and ``split`` the latter fill all workers evenly. With
+    ``split`` these are partitions, to be read in about n tasks: oversize ones are cut into even slices, and the others
+    packed, the largest first.
 
     Args:
         keys: 64-bit hash and share of all rows of the heavy keys.
@@ -33,6 +40,8 @@ def predict(
 
     >>> round(predict([(42, 0.5)], "hash", workers=10, theta=0.02), 3)
     5.5
+    >>> round(predict([(42, 0.5)], "split", workers=100, theta=0.002), 3)
+    1.01
     >>> round(predict([(42, 0.5)], "wchoices", workers=10, theta=0.02), 3)
     1.0
     """
@@ -42,6 +51,7 @@ def predict(
     head = [share for _, share in ranked if share >= theta]
     d = {
         "hash": 1,
+        "split": 1,
         "pkg": min(2, workers),
         "dchoices": find_optimal_choices(head, workers, epsilon),
     }.get(strategy, workers)
@@ -64,7 +74,22 @@ def predict(
     tail = max(0.0, 1 - math.fsum(share for _, share in ranked))
     if strategy == "hash":
         return (max(load) + tail / workers) * workers
+    if strategy == "split":
+        return _split([key + tail / workers for key in load])
     return max(max(load), _level(load, anywhere + tail)) * workers
+
+
+def _split(load: Sequence[float]) -> float:
+    """Return max/mean of the tasks that partitions of these shares are read in."""
+    tasks = len(load)
+    oversize = [share for share in load if share * tasks > OVERSIZE]
+    whole = sorted((share for share in load if share * tasks <= OVERSIZE), reverse=True)
+    slices = [(share / pieces, pieces) for share in oversize for pieces in [math.ceil(share * tasks)]]
+    packed = [0.0] * max(1, round(math.fsum(whole) * tasks))
+    for share in whole:
+        heapq.heapreplace(packed, packed[0] + share)
+    number = sum(pieces for _, pieces in slices) + len(packed)
+    return max([*packed, *(size for size, _ in slices)]) * number
 
 
 def _level(load: Sequence[float], amount: float) -> float:

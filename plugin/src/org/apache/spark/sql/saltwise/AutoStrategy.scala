@@ -12,7 +12,8 @@ object AutoStrategy {
   /**
    * @param stock    the aggregate as Spark planned it, in two phases
    * @param capacity keys that a map task of `local` combines at a time
-   * @param keys     what is known of its keys
+   * @param keys     what is known of its keys, or a remark why nothing is
+   * @param cluster  what it runs on
    * @param inPlace  whether rows come in the same order when a task runs again: where not, `local` may send other states
    *                 then, and Spark, which from 4.2 on compares checksums of rows, may end the job
    * @param adaptive whether adaptive execution may decide a split
@@ -21,22 +22,24 @@ object AutoStrategy {
   def choose(
       stock: SparkPlan,
       capacity: Int,
-      keys: Option[KeyStatistics],
+      keys: Either[String, KeyStatistics],
+      cluster: Cluster,
       inPlace: Boolean,
       adaptive: Boolean): Either[String, (String, String)] = {
     val possible = (if (inPlace) Seq(SkewStrategy.Local) else Nil) ++ (if (adaptive) Seq(SkewStrategy.Split) else Nil)
     (PlanCosts.constants(stock), keys) match {
       case _ if possible.isEmpty =>
         Left("its rows come out of a shuffle, and without adaptive execution nothing is split")
-      case (Some(constants), Some(known)) =>
-        val costs = PlanCosts(stock, constants, known, capacity)
+      case (Some(constants), Right(known)) =>
+        val costs = PlanCosts(stock, constants, known, capacity, cluster)
         val why = s"auto predicts $costs, from $known"
         val (strategy, cost) = possible
           .map(strategy => (strategy, if (strategy == SkewStrategy.Local) costs.local else costs.split)).minBy(_._2)
         if (cost <= WorthIt * costs.stock) Right((strategy, why)) else Left(why)
-      case (_, None) if stock.isInstanceOf[ObjectHashAggregateExec] =>
-        Right((possible.head, "auto knows nothing of the keys"))
-      case _ => Left("nothing is known of its keys; name a strategy to rewrite all the same")
+      case (_, Left(remark)) if stock.isInstanceOf[ObjectHashAggregateExec] =>
+        Right((possible.head, s"auto knows nothing of the keys$remark"))
+      case (_, keys) =>
+        Left(s"nothing is known of its keys${keys.left.getOrElse("")}; name a strategy to rewrite all the same")
     }
   }
 }

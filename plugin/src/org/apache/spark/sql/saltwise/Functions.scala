@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
 import org.apache.spark.sql.catalyst.FunctionIdentifier
 import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionInfo, Literal}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StringType
 
@@ -30,19 +31,39 @@ object Functions {
     "skew_worker" -> Function(classOf[SkewWorker], 3 to Int.MaxValue - 1, skewWorker),
     "saltwise_version" -> Function(classOf[Literal], 0 to 0, _ => Literal(version)))
 
+  private val Analyze = "saltwise_analyze"
+
   /** What the extension injects. */
-  def all: Seq[(FunctionIdentifier, ExpressionInfo, Builder)] = manifest.map { entry =>
-    val name = entry.get("name").asText
-    val function = functions(name)
+  def all: Seq[(FunctionIdentifier, ExpressionInfo, Builder)] = manifest.filter(_.get("name").asText != Analyze).map { entry =>
+    val function = functions(entry.get("name").asText)
     val checked: Builder = arguments => {
-      if (!function.arity.contains(arguments.length)) {
-        throw new SaltwiseException(s"$name got ${arguments.length} arguments; call it as " +
-          s"${entry.get("signature").asText}.")
-      }
+      check(entry, arguments, function.arity)
       function.build(arguments)
     }
-    (FunctionIdentifier(name), info(entry, function.expression), checked)
+    (identifier(entry), info(entry, function.expression), checked)
   }
+
+  /** The table function. */
+  def analyze: (FunctionIdentifier, ExpressionInfo, Seq[Expression] => LogicalPlan) = {
+    val entry = manifest.find(_.get("name").asText == Analyze).get
+    val build: Seq[Expression] => LogicalPlan = arguments => {
+      check(entry, arguments, 2 to Int.MaxValue - 1)
+      AnalyzeKeys(constant("source", Analyze, arguments.head), arguments.tail.map(constant("key", Analyze, _)))
+    }
+    (identifier(entry), info(entry, classOf[AnalyzeKeys]), build)
+  }
+
+  private def identifier(entry: JsonNode) = FunctionIdentifier(entry.get("name").asText)
+
+  private def check(entry: JsonNode, arguments: Seq[Expression], arity: Range): Unit =
+    if (!arity.contains(arguments.length)) {
+      throw new SaltwiseException(s"${entry.get("name").asText} got ${arguments.length} arguments; call it as " +
+        s"${entry.get("signature").asText}.")
+    }
+
+  private def constant(name: String, function: String, argument: Expression): String =
+    if (argument.foldable) String.valueOf(argument.eval()) else throw new SaltwiseException(
+      s"$name of $function is ${argument.sql}; it must be a constant.")
 
   private def info(entry: JsonNode, expression: Class[_]): ExpressionInfo = {
     val text = (field: String) => entry.get(field).asText
@@ -63,12 +84,9 @@ object Functions {
   }
 
   private def skewWorker(arguments: Seq[Expression]): Expression = {
-    def constant(name: String, i: Int): String =
-      if (arguments(i).foldable) String.valueOf(arguments(i).eval()) else throw new SaltwiseException(
-        s"$name of skew_worker is ${arguments(i).sql}; it must be a constant.")
-    val strategy = SkewStrategy.named(constant("strategy", 1), SkewStrategy.routing)
+    val strategy = SkewStrategy.named(constant("strategy", "skew_worker", arguments(1)), SkewStrategy.routing)
     val options = SkewOptions.resolve(
-      Map("partitions" -> constant("n", 0), "strategy" -> strategy), SQLConf.get)
+      Map("partitions" -> constant("n", "skew_worker", arguments(0)), "strategy" -> strategy), SQLConf.get)
     SkewWorker(GroupingKeys.hash(arguments.drop(2)), options.copy(hot = None))
   }
 }

@@ -18,7 +18,7 @@ import org.apache.spark.util.ThreadUtils
  *
  * It goes through projections and filters, and through a join to the side that has the key; the other side is not
  * read, so what the join drops or repeats is not seen. It reads at most 1 % of the rows, and gives up after
- * spark.saltwise.auto.sampleTimeout. Nothing is sampled where reading means computing: over an aggregate, a window, a
+ * spark.saltwise.auto.sampleTimeout, footers of files ([[FooterRows]]) included. Nothing is sampled where reading means computing: over an aggregate, a window, a
  * cache that is still empty, an RDD.
  */
 object KeySample {
@@ -35,17 +35,23 @@ object KeySample {
   /** @return None where there are no rows, or there is no time */
   def apply(lineage: LogicalPlan, state: SessionState, context: SparkContext): Option[KeyStatistics] = {
     val timeout = SQLConf.get.getConf(SaltwiseConf.SampleTimeout).millis
-    val hashes = if (timeout > Duration.Zero) state.executePlan(lineage).toRdd else context.emptyRDD[InternalRow]
+    if (timeout > Duration.Zero) take(lineage, state, context, timeout.fromNow) else None
+  }
+
+  private def take(
+      lineage: LogicalPlan, state: SessionState, context: SparkContext, until: Deadline): Option[KeyStatistics] = {
+    val hashes = state.executePlan(lineage).toRdd
     val tasks = hashes.getNumPartitions
     val chosen = math.min(tasks, MostTasks)
-    val guess = rowsOf(lineage.collectLeaves().head)
+    val (guess, remark) = rowsOf(lineage.collectLeaves().head, state, until)
     val most = (guess / 100 / math.max(1, chosen)).max(LeastRowsOfTask.toDouble).min(MostRowsOfTask.toDouble).toInt
     val spread = Seq.tabulate(chosen)(i => (i.toLong * tasks / chosen).toInt)
-    for (taken <- run(hashes, spread, most, timeout, context) if taken.exists(_.nonEmpty)) yield {
+    for (taken <- run(hashes, spread, most, until, context) if taken.exists(_.nonEmpty)) yield {
       val all = taken.flatten
       // Tasks that ended before their part was taken say how many rows there are.
-      val rows = if (taken.forall(_.length < most)) all.length.toDouble * tasks / chosen else guess
-      KeyStatistics.ofSample(all, rows, tasks, s"a sample of ${all.length} rows")
+      val ended = taken.forall(_.length < most)
+      val rows = if (ended) all.length.toDouble * tasks / chosen else guess
+      KeyStatistics.ofSample(all, rows, tasks, s"a sample of ${all.length} rows${if (ended) "" else remark}")
     }
   }
 
@@ -69,21 +75,29 @@ object KeySample {
     case _ => false
   }
 
-  private def rowsOf(leaf: LogicalPlan): Double =
-    leaf.stats.rowCount.map(_.toDouble).getOrElse(
-      leaf.stats.sizeInBytes.toDouble / leaf.schema.map(_.dataType.defaultSize).sum.max(1))
+  /** How many rows a scan reads, and a remark on that where it is not exact. */
+  private def rowsOf(leaf: LogicalPlan, state: SessionState, until: Deadline): (Double, String) = {
+    def guess = leaf.stats.sizeInBytes.toDouble / leaf.schema.map(_.dataType.defaultSize).sum.max(1)
+    (leaf.stats.rowCount, leaf) match {
+      case (Some(rows), _) => (rows.toDouble, "")
+      case (_, relation: LogicalRelation) =>
+        FooterRows(relation.relation.asInstanceOf[HadoopFsRelation], state.newHadoopConf(), until)
+          .getOrElse((guess, ", a number of rows guessed from bytes"))
+      case _ => (guess, "")
+    }
+  }
 
   private def run(
       hashes: RDD[InternalRow],
       partitions: Seq[Int],
       most: Int,
-      timeout: Duration,
+      until: Deadline,
       context: SparkContext): Option[Array[Array[Long]]] = {
     val taken = new Array[Array[Long]](partitions.length)
     val job = context.submitJob[InternalRow, Array[Long], Unit](
       hashes, rows => rows.take(most).map(_.getLong(0)).toArray, partitions, (i, found) => taken(i) = found, ())
     try {
-      ThreadUtils.awaitReady(job, timeout)
+      ThreadUtils.awaitReady(job, until.timeLeft.max(Duration.Zero))
       job.value.get.toOption.map(_ => taken)
     } catch {
       case _: TimeoutException =>

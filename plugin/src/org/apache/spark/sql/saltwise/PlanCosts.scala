@@ -4,18 +4,25 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.aggregate._
 
 /**
- * What the plans of an aggregate cost, in microseconds of a core for each row that it reads.
+ * What the plans of an aggregate cost, in microseconds of a core for each row that it reads, a core counting as long as
+ * the plan holds it, busy or not.
  *
  * All plans read the rows and update states from them, here or there. What differs is how many rows and how many
  * states travel, and how often Spark's operator has to sort: an object aggregate sorts what comes after its first 128
  * keys, a sort aggregate everything.
  *
- *   stock:  update + sort?(keys of a task) + states a row * (state + sort)
- *   split:  row + update + sort
- *   local:  lookup + combined * update + (1 - combined) * (row + update + sort) + states a row * state
+ *           in the map tasks                                    in the n reduce tasks
+ *   stock:  update + sort + states * state / 2                  states * (state / 2 + sort)
+ *   split:  row / 2                                             row / 2 + update + sort
+ *   local:  lookup + combined * update + raw * row / 2          raw * (row / 2 + update + sort)
+ *             + states * state / 2                                + states * state / 2
  *
- * where a task of `taskRows` rows has `keysAmong(taskRows)` states, and `local` combines the keys that have about twice the
- * rows in a task which a key needs to get a state.
+ * for each row, where a task of `taskRows` rows has `keysAmong(taskRows)` states, and `local` combines the keys that have
+ * about twice the rows in a task which a key needs to get a state, and sends the others raw.
+ *
+ * Work in fewer tasks than there are cores takes as long as its largest task does, so it counts cores / tasks times. A hot
+ * key makes no task larger than the others in any of these plans: it is combined before it travels, or split. What is left
+ * of it for one task, its few states, is the same in all of them.
  */
 final case class PlanCosts(stock: Double, split: Double, local: Double) {
   override def toString: String = f"stock $stock%.2f, split $split%.2f, local $local%.2f microseconds a row"
@@ -40,7 +47,8 @@ object PlanCosts {
     case _ => None
   }
 
-  def apply(stock: SparkPlan, c: Constants, keys: KeyStatistics, capacity: Int): PlanCosts = {
+  def apply(
+      stock: SparkPlan, c: Constants, keys: KeyStatistics, capacity: Int, cluster: Cluster): PlanCosts = {
     val rows = keys.taskRows
     val states = math.min(1.0, keys.keysAmong(rows) / rows)
     val sorts = stock match {
@@ -52,10 +60,25 @@ object PlanCosts {
       case few => few
     }
     val sort = if (sorts) c.sort else 0.0
+    val (raw, sent) = (1 - combined, math.min(1.0, combinedKeys / rows))
+    def cost(map: Double, reduce: Double) =
+      map * cluster.waiting(keys.tasks) + reduce * cluster.waiting(cluster.workers)
     PlanCosts(
-      stock = c.update + sort + states * (c.state + sort),
-      split = c.row + c.update + sort,
-      local = c.lookup + combined * c.update + (1 - combined) * (c.row + c.update + sort) +
-        math.min(1.0, combinedKeys / rows) * c.state)
+      stock = cost(c.update + sort + states * c.state / 2, states * (c.state / 2 + sort)),
+      split = cost(c.row / 2, c.row / 2 + c.update + sort),
+      local = cost(
+        c.lookup + combined * c.update + raw * c.row / 2 + sent * c.state / 2,
+        raw * (c.row / 2 + c.update + sort) + sent * c.state / 2))
   }
+}
+
+/**
+ * What an aggregate runs on.
+ *
+ * @param workers n, its reduce tasks
+ */
+final case class Cluster(cores: Int, workers: Int) {
+
+  /** How many cores work in so many tasks holds, for each that it keeps busy. */
+  def waiting(tasks: Int): Double = math.max(1.0, cores.toDouble / math.max(1, tasks))
 }

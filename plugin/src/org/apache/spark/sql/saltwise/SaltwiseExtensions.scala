@@ -12,6 +12,8 @@ import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan}
 class SaltwiseExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     Functions.all.foreach(extensions.injectFunction)
+    extensions.injectTableFunction(Functions.analyze)
+    extensions.injectPlannerStrategy(_ => PlanAnalyzeKeys)
     // Hints are resolved with the query: before, the blocks of a query cannot be told apart; after, Spark has
     // dropped the hints that nobody resolved.
     extensions.injectResolutionRule(_ => ResolveSkewGroupByHint)

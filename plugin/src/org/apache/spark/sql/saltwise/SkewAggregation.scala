@@ -79,6 +79,7 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
         stock.head,
         options.localCapacity,
         KnownKeys.of(aggregate, state, session.sparkContext),
+        Cluster(session.sparkContext.defaultParallelism, options.workers),
         StableColumns.staysInPlace(aggregate.child),
         conf.adaptiveExecutionEnabled)
         .map { case (strategy, why) => options.copy(strategy = strategy, why = Some(why)) }
