@@ -79,9 +79,10 @@ class Cells:
             writer.writerows(asdict(cell) for cell in self.all)
         part.replace(self.path)
 
-    def has(self, at: tuple[str, int, str, str], plans: Iterable[str], plugin: str) -> bool:
-        """Whether all of these plans were measured there, with this plugin."""
-        return set(plans) <= {cell.plan for cell in self.all if cell.at == at and cell.plugin == plugin}
+    def has(self, at: tuple[str, int, str, str], plans: Iterable[str], rounds: int, plugin: str) -> bool:
+        """Whether all of these plans were measured there, in no fewer rounds, with this plugin."""
+        there = [cell for cell in self.all if cell.at == at and cell.plugin == plugin]
+        return set(plans) <= {cell.plan for cell in there} and max(cell.rounds for cell in there) >= rounds
 
 
 COLUMNS = [field.name for field in fields(Cell)]

@@ -2,11 +2,12 @@
 
     python benchmarks/grid.py [--parts grid,million,local,cluster | --quick] [--fresh] [--minutes 9]
                               [--kinds sum_count,median,...] [--skews z=0.8,...] [--plans stock,auto,...]
-                              [--rows 400000] [--rounds 3] [--out benchmarks/results/grid.csv]
+                              [--rows 400000] [--rounds 3] [--doubtful] [--out benchmarks/results/grid.csv]
 
 Two cores, adaptive execution on. What is measured is kept cell by cell, so a run that is interrupted, or that stops
 after so many minutes, goes on where it ended; `--fresh` begins anew. A cell of another build of the plugin is measured
-again. `python benchmarks/tables.py` makes the tables and figures.
+again, and so is one of fewer rounds; `--doubtful --rounds 9` measures those alone where auto was above a limit.
+`python benchmarks/tables.py` makes the tables and figures.
 
 The plans of a cell run in turn, the first of a round another one each time, after each plan has run once in this
 process. Ratios are to stock Spark's time in the same round; times and ratios are medians. In every round every plan's
@@ -35,7 +36,7 @@ from measure import Run, measured
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from rich.progress import Progress
-from tables import summary
+from tables import At, doubtful, summary
 
 from saltwise import jar_path, skew_groupby
 
@@ -105,6 +106,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=some_of(all_of), help=", ".join(all_of))
     parser.add_argument("--rows", type=int, help="other rows than a part has: the cells go to build/benchmarks")
     parser.add_argument("--rounds", type=int)
+    parser.add_argument("--doubtful", action="store_true", help="only where auto was slower than it may be")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     if given.plans and "stock" not in given.plans:
@@ -114,7 +116,7 @@ def main() -> None:
     parts = {name: replace(part, **wanted) for name, part in parts.items()}
     elsewhere = {"quick": CACHE / "quick.csv"}.get(*parts, CACHE / f"grid-{given.rows}.csv" if given.rows else None)
     cells = Cells(given.out or elsewhere or RESULTS / "grid.csv", fresh=given.fresh)
-    run(parts, cells, given.minutes)
+    run(parts, cells, given.minutes, doubtful(cells.all) if given.doubtful else None)
 
 
 def some_of(all_of: Mapping[str, object] | Sequence[str]) -> Callable[[str], list[str]]:
@@ -127,8 +129,8 @@ def some_of(all_of: Mapping[str, object] | Sequence[str]) -> Callable[[str], lis
     return chosen
 
 
-def run(parts: Mapping[str, Part], cells: Cells, minutes: float) -> None:
-    """Measure what the file of the cells lacks."""
+def run(parts: Mapping[str, Part], cells: Cells, minutes: float, only: set[At] | None) -> None:
+    """Measure what the file of the cells lacks, or only these of it."""
     ends = time.monotonic() + 60 * minutes
     plugin = hashlib.sha256(jar_path().read_bytes()).hexdigest()[:8]
     missing = [
@@ -136,10 +138,11 @@ def run(parts: Mapping[str, Part], cells: Cells, minutes: float) -> None:
         for name, part in parts.items()
         for skew in part.skews
         for kind in part.kinds
-        if not cells.has((name, part.rows, kind, skew), plans_of(kind, part.plans), plugin)
+        for at in [(name, part.rows, kind, skew)]
+        if not cells.has(at, plans_of(kind, part.plans), part.rounds, plugin) and (only is None or at in only)
     ]
     all_of = sum(len(part.skews) * len(part.kinds) for part in parts.values())
-    console.print(f"{len(missing)} of {all_of} cells are to be measured; the others are in {cells.path}.")
+    console.print(f"{len(missing)} of {all_of} cells are to be measured, into {cells.path}", soft_wrap=True)
     if missing:
         grid = Grid(spark := started(), plugin)
         with Progress(console=console, transient=True) as progress:
@@ -150,10 +153,10 @@ def run(parts: Mapping[str, Part], cells: Cells, minutes: float) -> None:
                 progress.update(bar, description=f"{name}: {kind}, {skew}")
                 found = grid.cell(name, part, kind, skew)
                 cells.add(found)
-                console.print(line(found))
+                console.print(line(found), soft_wrap=True)
                 progress.advance(bar)
         spark.stop()
-    console.print(summary(cells.all))
+    console.print(summary(cells.all), soft_wrap=True)
 
 
 def started() -> SparkSession:

@@ -1,4 +1,4 @@
-"""The kinds of aggregate in the grid: what is aggregated, what its answers are compared by, and how it is salted by hand."""
+"""The kinds of aggregate in the grid: what is called, what answers are compared by, and how it is salted by hand."""
 
 from __future__ import annotations
 

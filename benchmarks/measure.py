@@ -52,7 +52,8 @@ class Node:
     """An operator of a plan that ran."""
 
     name: str
-    metrics: dict[str, str]
+    metrics: dict[str, str | None]
+    """As the UI spells them; None where nothing was counted."""
     children: list[int]
 
 
@@ -67,11 +68,15 @@ def executed_nodes(spark: SparkSession) -> dict[int, Node]:
     return {
         node.id(): Node(
             node.name(),
-            {metric.name(): values.get(metric.accumulatorId()) for metric in each(node.metrics())},
+            {metric.name(): value(values.get(metric.accumulatorId())) for metric in each(node.metrics())},
             children.get(node.id(), []),
         )
         for node in each(graph.allNodes())
     }
+
+
+def value(option: Any) -> Any:
+    return option.get() if option.isDefined() else None
 
 
 def each(seq: Any) -> Iterator[Any]:
@@ -99,8 +104,7 @@ def states_shuffled(nodes: dict[int, Node]) -> int:
 
 
 def number(node: Node, metric: str) -> int:
-    value = node.metrics[metric]
-    return int(value.get().replace(",", "")) if value.isDefined() else 0
+    return int((node.metrics[metric] or "0").replace(",", ""))
 
 
 def did(nodes: dict[int, Node]) -> str:

@@ -12,6 +12,7 @@ import csv
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan, nan
 from pathlib import Path
 from statistics import geometric_mean
 
@@ -33,6 +34,7 @@ COMMANDS = {
 
 At = tuple[str, int, str, str]
 Compared = dict[At, dict[str, Cell]]
+Ratio = Callable[[dict[str, Cell]], float]
 
 
 def main(folder: Path) -> None:
@@ -99,9 +101,7 @@ class Promise:
     holds: bool
 
 
-def at_most(
-    what: str, cells: Compared, ratio: Callable[[dict[str, Cell]], float], limit: Callable[[At], float]
-) -> Promise:
+def at_most(what: str, cells: Compared, ratio: Ratio, limit: Callable[[At], float]) -> Promise:
     """That no ratio is above its limit."""
     ratios = {at: ratio(plans) for at, plans in cells.items()}
     above = [at for at in ratios if ratios[at] > limit(at)]
@@ -186,9 +186,9 @@ def throughputs(rows: Sequence[Mapping[str, str]]) -> dict[str, dict[str, float]
 def promises_of_planning(rows: Sequence[Mapping[str, str]]) -> list[Promise]:
     stock = {row["query"]: float(row["milliseconds"]) for row in rows if row["side"] == "stock"}
     return [
-        Promise(f"planning with the plugin, off: {row['query']}", "≤ 2 ms more", f"{more:+.2f} ms", more <= 2)
+        Promise(f"planning, plugin {row['side']}: {row['query']}", "≤ 2 ms more", f"{more:+.2f} ms", more <= 2)
         for row in rows
-        if row["side"] == "off"
+        if row["side"] != "stock"
         for more in [float(row["milliseconds"]) - stock[row["query"]]]
     ]
 
@@ -225,7 +225,7 @@ def table_page(cells: Compared, promises: Sequence[Promise], waiting: Path, plan
         plans = [plan for plan in dict.fromkeys(plan for found in of.values() for plan in found) if plan != "stock"]
         lines += ["", f"## {part}", ""]
         lines += [
-            f"`{COMMANDS.get(part, '')}`: {some.rows:,} rows, Spark {some.spark}. Times as a multiple of stock's.",
+            f"`{COMMANDS[part]}`: {some.rows:,} rows, Spark {some.spark}. Times as a multiple of stock's.",
             "",
         ]
         lines += markdown(
@@ -298,7 +298,7 @@ def losses_page(cells: Compared, promises: Sequence[Promise]) -> list[str]:
     return lines
 
 
-def loss_table(cells: Compared, ratio: Callable[[dict[str, Cell]], float], limit: Callable[[At], float]) -> list[str]:
+def loss_table(cells: Compared, ratio: Ratio, limit: Callable[[At], float]) -> list[str]:
     above = sorted((at for at in cells if ratio(cells[at]) > limit(at)), key=lambda at: -ratio(cells[at]))
     if not above:
         return [f"None of {len(cells)} cells."]
@@ -344,18 +344,18 @@ def save(figure: Figure, path: Path, part: str) -> None:
     figure.savefig(path, metadata={"Date": None})
 
 
-def heat_map(title: str, cells: Compared, ratio: Callable[[dict[str, Cell]], float]) -> Figure:
+def heat_map(title: str, cells: Compared, ratio: Ratio) -> Figure:
     """Kinds by skews: blue where the ratio is below 1, red above."""
     kinds = list(dict.fromkeys(at[2] for at in cells))
     skews = list(dict.fromkeys(at[3] for at in cells))
     ratios = {at[2:]: ratio(plans) for at, plans in cells.items()}
     figure = Figure(figsize=(2.2 + 0.85 * len(skews), 1.2 + 0.34 * len(kinds)), layout="constrained")
     axes = figure.subplots()
-    values = [[ratios.get((kind, skew), float("nan")) for skew in skews] for kind in kinds]
+    values = [[ratios.get((kind, skew), nan) for skew in skews] for kind in kinds]
     axes.imshow(values, cmap="RdBu_r", norm=TwoSlopeNorm(1.0, 0.4, 1.6), aspect="auto")
     for y, line in enumerate(values):
         for x, value in enumerate(line):
-            if value == value:
+            if not isnan(value):
                 axes.text(
                     x, y, f"{value:.2f}", ha="center", va="center", color="white" if abs(value - 1) > 0.4 else "black"
                 )
@@ -402,6 +402,12 @@ def waiting_bars(of: Mapping[str, Mapping[str, float]]) -> Figure:
     axes.legend(fontsize=7, ncols=len(strategies), loc="upper center", bbox_to_anchor=(0.5, 1.14), frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     return figure
+
+
+def doubtful(cells: Iterable[Cell]) -> set[At]:
+    """Where auto was slower than it may be."""
+    known = with_plans(compared(cells), "stock", "auto")
+    return {at for at, plans in known.items() if to_stock(plans) > may_be(at) or to_best(plans) > BEST_MAY_BE}
 
 
 def summary(cells: Iterable[Cell]) -> str:

@@ -8,8 +8,8 @@ query groups by key with an aggregate that waits (WaitingCount in UserAggregates
 
 Throughput is rows by the time that the slowest worker's task took, from its own beginning to its own end, as Spark's
 task metrics have it: neither the start of 80 tasks one after another nor the stages before and after count, which cost
-the same however long the input is. Because throughput does not depend on the number of rows then, the strategies that
-leave a hot key on one or two workers get fewer of them, and the whole takes minutes. `wall_seconds` is that of the query.
+the same however long the input is. Since throughput does not depend on the number of rows then, the strategies that
+leave a hot key on one or two workers get fewer of them, and the whole takes minutes. `wall_seconds` is the query's.
 """
 
 from __future__ import annotations
