@@ -85,14 +85,17 @@ def zipf_parquet(rows: int, keys: int, z: float, files: int) -> str:
     return parquet_folder(f"zipf-{rows}-{keys}-{z}-{files}", tables)
 
 
-def parquet_folder(name: str, tables: Callable[[], Iterable[pa.Table]]) -> str:
-    """Return a folder of this name with a Parquet file of each table; they are made the first time only."""
+def parquet_folder(name: str, tables: Callable[[], Iterable[pa.Table]], **options: object) -> str:
+    """Return a folder of this name with a Parquet file of each table; they are made the first time only.
+
+    `options` are those of pyarrow's write_table.
+    """
     folder = CACHE / name
     if not folder.exists():
         part = folder.with_name(f"{name}.part")
         part.mkdir(parents=True, exist_ok=True)
         for i, table in enumerate(tables()):
-            pq.write_table(table, part / f"{i:03}.parquet")
+            pq.write_table(table, part / f"{i:03}.parquet", **options)
         part.rename(folder)
     return str(folder)
 

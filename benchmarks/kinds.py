@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.group import GroupedData
 
 
 @dataclass(frozen=True)
@@ -29,12 +30,11 @@ class Kind:
     def named(self, calls: Sequence[Column]) -> list[Column]:
         return [call.alias(f"r{i}") for i, call in enumerate(calls)]
 
-    def grouped(self, grouped: object) -> DataFrame:
+    def grouped(self, grouped: GroupedData) -> DataFrame:
         return grouped.agg(*self.named(self.calls()))
 
-    def salted_by_hand(self, df: DataFrame, salts: int) -> DataFrame | None:
-        if self.salted is None:
-            return None
+    def salted_by_hand(self, df: DataFrame, salts: int) -> DataFrame:
+        assert self.salted is not None
         first, merged = self.salted
         parts = [call.alias(f"p{i}") for i, call in enumerate(first())]
         of_salts = df.groupBy("k", F.floor(F.rand(1) * salts).alias("salt")).agg(*parts)
@@ -49,7 +49,7 @@ class Kind:
 
 
 def spread() -> Column:
-    @F.pandas_udf("double")  # type: ignore[call-overload]
+    @F.pandas_udf("double")
     def max_less_min(v: pd.Series) -> float:
         return float(v.max() - v.min())
 

@@ -43,14 +43,18 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS / "waiting.csv")
     given = parser.parse_args()
     rows = {strategy: given.slow_rows if strategy in SLOW else given.rows for strategy in STRATEGIES}
-    spark = session(N, spark__jars=users_jar(), spark__sql__shuffle__partitions=str(N))
+    spark = session(N, spark__jars=users_jar(), spark__sql__shuffle__partitions="8")
     register_users_aggregates(spark)
     for strategy in STRATEGIES:
         waited(spark, 2_000, SKEWS[0], strategy)
     taken: dict[tuple[float, str], list[tuple[float, float]]] = {}
     runs = [(z, strategy) for _ in range(given.rounds) for z in SKEWS for strategy in STRATEGIES]
     for z, strategy in track(runs, "waiting", console=console, transient=True):
-        taken.setdefault((z, strategy), []).append(waited(spark, rows[strategy], z, strategy))
+        slowest, wall = waited(spark, rows[strategy], z, strategy)
+        taken.setdefault((z, strategy), []).append((slowest, wall))
+        console.print(
+            f"z = {z}, {strategy}: {rows[strategy]:,} rows, slowest worker {slowest:.2f} s, query {wall:.2f} s"
+        )
     spark.stop()
     found = []
     for (z, strategy), times in taken.items():

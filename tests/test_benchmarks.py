@@ -265,7 +265,6 @@ def results(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning:matplotlib", "ignore::DeprecationWarning:pyparsing")
 def test_tables_and_figures_are_made_of_what_was_measured(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tables.main(results)
     page = (results / "table.md").read_text()
