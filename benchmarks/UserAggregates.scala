@@ -1,7 +1,9 @@
 package saltwise.benchmarks
 
-import java.util.concurrent.TimeUnit
+import java.util.concurrent.{ConcurrentLinkedQueue, TimeUnit}
 import java.util.concurrent.locks.LockSupport
+
+import scala.jdk.CollectionConverters._
 
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.{Encoder, Encoders, SparkSession}
@@ -49,16 +51,34 @@ object Wait {
   private val OfRow = TimeUnit.MILLISECONDS.toNanos(1)
   private val Step = TimeUnit.MILLISECONDS.toNanos(5)
 
-  private final class Due(val task: Long, var at: Long)
-  private val due = ThreadLocal.withInitial[Due](() => new Due(-1, 0))
+  private final class Worker(val task: Long) {
+    val began: Long = System.nanoTime()
+    private var due = began
+    @volatile var ended: Long = began
+
+    def row(): Unit = {
+      due += OfRow
+      if (due - System.nanoTime() > Step) while (due - System.nanoTime() > 0) LockSupport.parkNanos(due - System.nanoTime())
+      ended = System.nanoTime()
+    }
+  }
+
+  private val ofThread = new ThreadLocal[Worker]
+  private val workers = new ConcurrentLinkedQueue[Worker]
 
   def row(): Unit = {
     val task = TaskContext.get().taskAttemptId()
-    if (due.get.task != task) due.set(new Due(task, System.nanoTime()))
-    val until = due.get
-    until.at += OfRow
-    if (until.at - System.nanoTime() > Step) {
-      while (until.at - System.nanoTime() > 0) LockSupport.parkNanos(until.at - System.nanoTime())
+    if (ofThread.get == null || ofThread.get.task != task) {
+      ofThread.set(new Worker(task))
+      workers.add(ofThread.get)
     }
+    ofThread.get.row()
+  }
+
+  /** The most seconds that a task waited, from its first row to its last, since this was asked before. */
+  def slowest(): Double = {
+    val seconds = workers.asScala.map(worker => (worker.ended - worker.began) / 1e9).max
+    workers.clear()
+    seconds
   }
 }
