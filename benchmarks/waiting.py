@@ -74,7 +74,7 @@ def main() -> None:
         writer = csv.DictWriter(file, list(found[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(found)
-    console.print("\n".join(waiting_table(given.out)))
+    console.print("\n".join(waiting_table(given.out)), soft_wrap=True)
 
 
 def waited(spark: SparkSession, rows: int, z: float, strategy: str) -> tuple[float, float]:
