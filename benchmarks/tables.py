@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
 from pathlib import Path
@@ -45,9 +45,10 @@ def main(folder: Path) -> None:
         *promises_of_waiting(rows_of(waiting)),
         *promises_of_planning(rows_of(planning)),
     ]
-    (folder / "table.md").write_text("\n".join(table_page(cells, promises, waiting, planning)) + "\n")
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "saltwise", "font.size": 9}):
+        shown = [save(folder, *figure) for figure in figures(cells, waiting)]
+    (folder / "table.md").write_text("\n".join(table_page(cells, promises, shown, waiting, planning)) + "\n")
     (folder.parent / "WHERE_WE_LOSE.md").write_text("\n".join(losses_page(cells, promises)) + "\n")
-    draw(folder, cells, waiting)
     print("\n".join(promise_table(promises)))
 
 
@@ -59,8 +60,8 @@ def compared(cells: Iterable[Cell]) -> Compared:
     return found
 
 
-def of_part(cells: Compared, *parts: str) -> Compared:
-    return {at: plans for at, plans in cells.items() if at[0] in parts}
+def of_part(cells: Compared, part: str) -> Compared:
+    return {at: plans for at, plans in cells.items() if at[0] == part}
 
 
 def to_stock(plans: Mapping[str, Cell]) -> float:
@@ -215,14 +216,17 @@ def promise_table(promises: Sequence[Promise]) -> list[str]:
     return markdown(["what", "wanted", "measured", "holds"], rows)
 
 
-def table_page(cells: Compared, promises: Sequence[Promise], waiting: Path, planning: Path) -> list[str]:
-    """table.md: what was promised, then every cell."""
+def table_page(
+    cells: Compared, promises: Sequence[Promise], shown: Sequence[str], waiting: Path, planning: Path
+) -> list[str]:
+    """table.md: what was promised, the figures, then every cell."""
     lines = [
         "# What the benchmarks measured",
         "",
         "Made by `python benchmarks/tables.py`.",
         "",
         *promise_table(promises),
+        *(line for figure in shown for line in ("", figure)),
     ]
     for part in dict.fromkeys(at[0] for at in cells):
         of = of_part(cells, part)
@@ -325,28 +329,25 @@ def loss_table(cells: Compared, ratio: Ratio, limit: Callable[[At], float]) -> l
     return [f"{len(above)} of {len(cells)} cells.", "", *markdown(heads, map(row, above))]
 
 
-def draw(folder: Path, cells: Compared, waiting: Path) -> None:
-    """Draw the figures whose cells were measured."""
-    known = with_plans(of_part(cells, "grid"), "stock", "auto")
-    local = with_plans(of_part(cells, "local"), "stock", "bypass", "local")
-    style = {"svg.fonttype": "none", "svg.hashsalt": "saltwise", "font.size": 9}
-    with rc_context(style):
-        if known:
-            save(heat_map("auto / stock", known, to_stock), folder / "auto_to_stock.svg", "grid")
-            save(heat_map("auto / best plan", known, to_best), folder / "auto_to_best.svg", "grid")
-        if local:
-            title = "local / min(stock, bypass)"
-            save(heat_map(title, local, local_to_better), folder / "local_to_better.svg", "local")
-        if cluster := of_part(cells, "cluster"):
-            save(makespan_lines(cluster), folder / "makespans.svg", "cluster")
-        if waiting.exists():
-            save(waiting_bars(throughputs(rows_of(waiting))), folder / "waiting.svg", "waiting")
+def figures(cells: Compared, waiting: Path) -> Iterator[tuple[str, str, Figure]]:
+    """Draw what was measured: the file's name, the command that measured it, and the figure."""
+    if known := with_plans(of_part(cells, "grid"), "stock", "auto"):
+        yield "auto_to_stock.svg", COMMANDS["grid"], heat_map("auto / stock", known, to_stock)
+        yield "auto_to_best.svg", COMMANDS["grid"], heat_map("auto / best plan", known, to_best)
+    if local := with_plans(of_part(cells, "local"), "stock", "bypass", "local"):
+        figure = heat_map("local / min(stock, bypass)", local, local_to_better)
+        yield "local_to_better.svg", COMMANDS["local"], figure
+    if cluster := of_part(cells, "cluster"):
+        yield "makespans.svg", COMMANDS["cluster"], makespan_lines(cluster)
+    if waiting.exists():
+        yield "waiting.svg", "python benchmarks/waiting.py", waiting_bars(throughputs(rows_of(waiting)))
 
 
-def save(figure: Figure, path: Path, part: str) -> None:
-    command = COMMANDS.get(part, f"python benchmarks/{part}.py")
+def save(folder: Path, name: str, command: str, figure: Figure) -> str:
+    """Write a figure with its commands under it; return the line that shows it."""
     figure.supxlabel(f"{command}; python benchmarks/tables.py", fontsize=7, color="#777777")
-    figure.savefig(path, metadata={"Date": None})
+    figure.savefig(folder / name, metadata={"Date": None})
+    return f"![{name.removesuffix('.svg').replace('_', ' ')}]({name})"
 
 
 def heat_map(title: str, cells: Compared, ratio: Ratio) -> Figure:

@@ -286,6 +286,7 @@ def test_tables_and_figures_are_made_of_what_was_measured(results: Path, capsys:
     assert {path.name for path in results.glob("*.svg")} == set(figures)
     for name, command in figures.items():
         assert command in (results / name).read_text()
+        assert f"]({name})" in page
 
 
 def test_what_was_not_measured_is_left_out(tmp_path: Path) -> None:
