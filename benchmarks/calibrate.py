@@ -13,7 +13,8 @@ import sys
 
 import numpy as np
 from common import console, interleaved, session
-from grid import KINDS, SKEWS, data
+from grid import SKEWS, data
+from kinds import KINDS
 from pyspark.sql import DataFrame
 from rich.table import Table
 from scipy.optimize import nnls
@@ -64,7 +65,7 @@ def drained(df: DataFrame) -> object:
 
 def aggregated(df: DataFrame, kind: str, plan: str) -> DataFrame:
     grouped = df.groupBy("k") if plan == "stock" else skew_groupby(df, "k", strategy=plan)
-    return grouped.agg(*KINDS[kind]())
+    return KINDS[kind].grouped(grouped)
 
 
 def terms_of(keys: np.ndarray, operator: str) -> dict[str, list[float]]:

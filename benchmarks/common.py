@@ -1,8 +1,12 @@
-"""What the benchmarks share: Zipf data, a quiet session, and interleaved timing."""
+"""What the benchmarks share: Zipf data, a quiet session, a user's Scala, and interleaved timing."""
 
 from __future__ import annotations
 
+import hashlib
+import os
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -10,21 +14,25 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyspark
 from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
 import saltwise
+from saltwise._java import find_java
 
+RESULTS = Path(__file__).parent / "results"
 CACHE = Path(__file__).parent.parent / "build" / "benchmarks"
 console = Console()
 
 
-def session(**conf: str) -> SparkSession:
-    """Start local Spark on two cores with the plugin; AQE off, so that a plan is what it says."""
+def session(cores: int = 2, **conf: str) -> SparkSession:
+    """Start local Spark, on two cores unless told, with the plugin; AQE off, so that a plan is what it says."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = (
-        SparkSession.builder.master("local[2]")
+        SparkSession.builder.master(f"local[{cores}]")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.memory", "8g")
@@ -36,6 +44,26 @@ def session(**conf: str) -> SparkSession:
     spark = saltwise.configure(builder).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def users_jar() -> str:
+    """Return the jar of UserAggregates.scala, compiled by the Scala compiler in pyspark, the first time only."""
+    source = Path(__file__).with_name("UserAggregates.scala")
+    digest = hashlib.sha256(source.read_bytes() + pyspark.__version__.encode()).hexdigest()[:8]
+    jar = CACHE / f"users-{digest}.jar"
+    if not jar.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        part = jar.with_suffix(".part.jar")
+        libraries = Path(pyspark.__file__).parent / "jars" / "*"
+        scalac = [find_java().path, "-Xss4m", "-cp", libraries, "scala.tools.nsc.Main", "-usejavacp"]
+        subprocess.run([*scalac, "-d", part, source], check=True)
+        part.rename(jar)
+    return str(jar)
+
+
+def register_users_aggregates(spark: SparkSession) -> None:
+    """Give a session with the jar of users_jar() the functions root_mean_square and waiting_count."""
+    spark._jvm.saltwise.benchmarks.UserAggregates.register(spark._jsparkSession)
 
 
 def zipf_keys(rows: int, keys: int, z: float, seed: int = 1) -> np.ndarray:
@@ -57,14 +85,17 @@ def zipf_parquet(rows: int, keys: int, z: float, files: int) -> str:
     return parquet_folder(f"zipf-{rows}-{keys}-{z}-{files}", tables)
 
 
-def parquet_folder(name: str, tables: Callable[[], Iterable[pa.Table]]) -> str:
-    """Return a folder of this name with a Parquet file of each table; they are made the first time only."""
+def parquet_folder(name: str, tables: Callable[[], Iterable[pa.Table]], **options: object) -> str:
+    """Return a folder of this name with a Parquet file of each table; they are made the first time only.
+
+    `options` are those of pyarrow's write_table.
+    """
     folder = CACHE / name
     if not folder.exists():
         part = folder.with_name(f"{name}.part")
         part.mkdir(parents=True, exist_ok=True)
         for i, table in enumerate(tables()):
-            pq.write_table(table, part / f"{i:03}.parquet")
+            pq.write_table(table, part / f"{i:03}.parquet", **options)
         part.rename(folder)
     return str(folder)
 

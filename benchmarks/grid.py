@@ -1,235 +1,318 @@
 """Every kind of aggregate, on every kind of skew, with every plan: what `auto` is worth, and where it loses.
 
-    python benchmarks/grid.py [--quick] [--rows 2000000] [--kinds sum_count,median,...] [--skews z=0.8,...]
-                              [--plans stock,auto,...] [--rounds 3] [--out build/benchmarks/grid.csv]
+    python benchmarks/grid.py [--parts grid,million,local,cluster | --quick] [--fresh] [--minutes 9]
+                              [--kinds sum_count,median,...] [--skews z=0.8,...] [--plans stock,auto,...]
+                              [--rows 400000] [--rounds 3] [--doubtful] [--out benchmarks/results/grid.csv]
 
-Two cores, adaptive execution on, 32 shuffle partitions, 16 map tasks; the plans of a cell run in turn, after one round
-that does not count. A cell's figures are medians: seconds and their ratio to stock's; and of one run the bytes and
-records shuffled, the largest task, the peak memory of a task, and the makespan that list scheduling gives its tasks on
-more cores, stage by stage: what skew costs on a cluster.
+Two cores, adaptive execution on. What is measured is kept cell by cell, so a run that is interrupted, or that stops
+after so many minutes, goes on where it ended; `--fresh` begins anew. A cell of another build of the plugin is measured
+again, and so is one of fewer rounds; `--doubtful --rounds 9` measures those alone where auto was above a limit.
+`python benchmarks/tables.py` makes the tables and figures.
+
+The plans of a cell run in turn, the first of a round another one each time, after each plan has run once in this
+process. Ratios are to stock Spark's time in the same round; times and ratios are medians. In every round every plan's
+answer is compared with stock Spark's. In the last round, plans run too that nobody would choose twice, and Spark is
+asked what it did: the bytes, records and states shuffled, the largest task, the peak memory of a task, and the
+makespan of its tasks on more cores.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-import heapq
+import hashlib
+import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from common import CACHE, console, parquet_folder, session, zipf_keys
-from pyspark.sql import Column, DataFrame, SparkSession
+from cells import Cell, Cells
+from common import CACHE, RESULTS, console, parquet_folder, register_users_aggregates, session, users_jar, zipf_keys
+from kinds import KINDS
+from measure import Run, measured
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
-from rich.progress import track
-from rich.table import Table
+from rich.progress import Progress
+from tables import At, doubtful, summary
 
-from saltwise import skew_groupby
-from saltwise.loads import measured_tasks
+from saltwise import jar_path, skew_groupby
 
-KEYS = 1_000_000
-CORES = (8, 32, 128, 512)
-
-KINDS: dict[str, Callable[[], list[Column]]] = {
-    "sum_count": lambda: [F.sum("v"), F.count("*")],
-    "max_string": lambda: [F.max("s")],
-    "approx_count_distinct": lambda: [F.approx_count_distinct("v")],
-    "hll": lambda: [F.hll_sketch_agg("v")],
-    "percentile_approx": lambda: [F.percentile_approx("v", 0.5)],
-    "median": lambda: [F.median("v")],
-    "mode": lambda: [F.mode("v")],
-    "collect_set": lambda: [F.collect_set("v")],
-    "max_by": lambda: [F.max_by("s", "v")],
-}
+SALTS = 16
+ROWS_TO_A_KEY = 8
 
 SKEWS: dict[str, Callable[[int], np.ndarray]] = {
-    "uniform": lambda rows: np.random.default_rng(1).integers(0, KEYS, rows),
-    "z=0.8": lambda rows: zipf_keys(rows, KEYS, 0.8),
-    "z=1.2": lambda rows: zipf_keys(rows, KEYS, 1.2),
-    "z=1.6": lambda rows: zipf_keys(rows, KEYS, 1.6),
-    "z=2.0": lambda rows: zipf_keys(rows, KEYS, 2.0),
+    "uniform": lambda rows: np.random.default_rng(1).integers(0, rows // ROWS_TO_A_KEY, rows),
+    "z=0.8": lambda rows: zipf_keys(rows, rows // ROWS_TO_A_KEY, 0.8),
+    "z=1.2": lambda rows: zipf_keys(rows, rows // ROWS_TO_A_KEY, 1.2),
+    "z=1.6": lambda rows: zipf_keys(rows, rows // ROWS_TO_A_KEY, 1.6),
+    "z=2.0": lambda rows: zipf_keys(rows, rows // ROWS_TO_A_KEY, 2.0),
     "one key 30%": lambda rows: np.where(np.random.default_rng(3).random(rows) < 0.3, -1, SKEWS["uniform"](rows)),
     "NULL 50%": lambda rows: np.where(np.random.default_rng(4).random(rows) < 0.5, -2, SKEWS["uniform"](rows)),
     "20 keys": lambda rows: np.random.default_rng(5).integers(0, 20, rows),
     "all distinct": lambda rows: np.random.default_rng(6).permutation(rows),
-    "10^4 rows": lambda rows: zipf_keys(10_000, KEYS, 1.2),
+    "10^4 rows": lambda rows: zipf_keys(10_000, 10_000 // ROWS_TO_A_KEY, 1.2),
 }
 
 BYPASS = "spark.sql.execution.bypassPartialAggregation"
-OURS = ("shuffle", "pkg", "dchoices", "wchoices", "split", "local", "auto")
+OURS = ("hash", "shuffle", "pkg", "dchoices", "wchoices", "roundrobin", "split", "local", "auto")
 PLANS = ("stock", "bypass", "rebalance", "salted", *OURS)
-QUICK = {
-    "kinds": ["sum_count", "percentile_approx", "collect_set"],
-    "skews": ["uniform", "z=0.8", "z=1.6", "20 keys"],
-    "plans": ["stock", "bypass", "split", "local", "auto"],
+TIMED = ("stock", "bypass", "split", "local", "auto")
+"""Plans that run in every round; the others run in the last."""
+GROWING = ("percentile_approx", "median", "mode", "collect_set")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the benchmark."""
+
+    rows: int
+    kinds: Sequence[str] = tuple(KINDS)
+    skews: Sequence[str] = tuple(SKEWS)
+    plans: Sequence[str] = PLANS
+    rounds: int = 3
+    maps: int = 8
+    """Map tasks."""
+    partitions: int = 16
+    coalesced: bool = True
+    """Whether adaptive execution may make few tasks of small partitions, as it does for few cores."""
+
+
+PARTS = {
+    "grid": Part(400_000),
+    "million": Part(8_000_000, GROWING, ["z=0.8"], TIMED, maps=16, partitions=32),
+    "local": Part(
+        1_000_000,
+        ["sum_count", "approx_count_distinct", "hll", "percentile_approx", "median", "collect_set"],
+        ["z=0.8", "z=1.2", "z=1.6"],
+        ["stock", "bypass", "local", "auto"],
+        maps=16,
+        partitions=32,
+    ),
+    "cluster": Part(4_000_000, GROWING, ["z=1.6", "z=2.0"], [*TIMED, "dchoices"], 1, 128, 128, coalesced=False),
 }
-
-
-@dataclass
-class Cell:
-    """What one plan did in one cell of the grid."""
-
-    kind: str
-    skew: str
-    plan: str
-    seconds: float
-    ratio: float
-    bytes_shuffled: int
-    records_shuffled: int
-    largest_task_ms: int
-    peak_memory: int
-    makespans: dict[int, float]
-
-    def row(self) -> dict[str, object]:
-        fields = {name: value for name, value in vars(self).items() if name != "makespans"}
-        return fields | {f"makespan_{cores}_ms": ms for cores, ms in self.makespans.items()}
+QUICK = Part(
+    400_000, ["sum_count", "percentile_approx", "collect_set", "user_scala"],
+    ["uniform", "z=0.8", "z=1.6", "20 keys", "10^4 rows"], TIMED,
+)  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--rows", type=int)
-    for name, all_of in (("kinds", KINDS), ("skews", SKEWS), ("plans", PLANS)):
-        parser.add_argument(f"--{name}", type=lambda text: text.split(","), help=", ".join(all_of))
+    parser.add_argument("--quick", action="store_true", help="four kinds, five skews and five plans")
+    parser.add_argument("--fresh", action="store_true", help="forget what was measured before")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no cell after so many")
+    for name, all_of in (("parts", PARTS), ("kinds", KINDS), ("skews", SKEWS), ("plans", PLANS)):
+        parser.add_argument(f"--{name}", type=some_of(all_of), help=", ".join(all_of))
+    parser.add_argument("--rows", type=int, help="other rows than a part has: the cells go to build/benchmarks")
     parser.add_argument("--rounds", type=int)
-    parser.add_argument("--out", type=Path, default=CACHE / "grid.csv")
+    parser.add_argument("--doubtful", action="store_true", help="only where auto was slower than it may be")
+    parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    rows = given.rows or (1_000_000 if given.quick else 2_000_000)
-    kinds, skews, plans = (
-        getattr(given, name) or (QUICK[name] if given.quick else list(all_of))
-        for name, all_of in (("kinds", KINDS), ("skews", SKEWS), ("plans", PLANS))
-    )
+    if given.plans and "stock" not in given.plans:
+        parser.error(f"--plans is {','.join(given.plans)}; it must name stock, which ratios are to.")
+    parts = {"quick": QUICK} if given.quick else {name: PARTS[name] for name in given.parts or PARTS}
+    wanted = {name: value for name in ("kinds", "skews", "plans", "rows", "rounds") if (value := getattr(given, name))}
+    parts = {name: replace(part, **wanted) for name, part in parts.items()}
+    other = "quick" if given.quick else f"grid-{given.rows}" if given.rows else None
+    out = given.out or (CACHE / f"{other}.csv" if other else RESULTS / "grid.csv")
+    cells = Cells(out, fresh=given.fresh)
+    run(parts, cells, given.minutes, doubtful(cells.all) if given.doubtful else None)
+
+
+def some_of(all_of: Mapping[str, object] | Sequence[str]) -> Callable[[str], list[str]]:
+    def chosen(text: str) -> list[str]:
+        unknown = [name for name in text.split(",") if name not in all_of]
+        if unknown:
+            raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(all_of)}")
+        return text.split(",")
+
+    return chosen
+
+
+def run(parts: Mapping[str, Part], cells: Cells, minutes: float, only: set[At] | None) -> None:
+    """Measure what the file of the cells lacks, or only these of it."""
+    ends = time.monotonic() + 60 * minutes
+    plugin = hashlib.sha256(jar_path().read_bytes()).hexdigest()[:8]
+    missing = [
+        (name, part, skew, kind)
+        for name, part in parts.items()
+        for skew in part.skews
+        for kind in part.kinds
+        for at in [(name, part.rows, kind, skew)]
+        if not cells.has(at, plans_of(kind, part.plans), part.rounds, plugin) and (only is None or at in only)
+    ]
+    all_of = sum(len(part.skews) * len(part.kinds) for part in parts.values())
+    console.print(f"{len(missing)} of {all_of} cells are to be measured, into {cells.path}", soft_wrap=True)
+    if missing:
+        grid = Grid(spark := started(), plugin)
+        with Progress(console=console, transient=True) as progress:
+            bar = progress.add_task("", total=len(missing))
+            for name, part, skew, kind in missing:
+                if time.monotonic() > ends:
+                    break
+                progress.update(bar, description=f"{name}: {kind}, {skew}")
+                found = grid.cell(name, part, kind, skew)
+                cells.add(found)
+                console.print(line(found), soft_wrap=True)
+                progress.advance(bar)
+        spark.stop()
+    console.print(summary(cells.all), soft_wrap=True)
+
+
+def started() -> SparkSession:
     spark = session(
+        spark__jars=users_jar(),
         spark__sql__adaptive__enabled="true",
-        spark__sql__shuffle__partitions="32",
-        spark__sql__files__maxPartitionBytes=f"{max(rows * 2, 65536)}",
+        spark__sql__execution__arrow__pyspark__enabled="true",
     )
-    cells = []
-    for skew, kind in track([(s, k) for s in skews for k in kinds], "grid", console=console, transient=True):
-        df = spark.read.parquet(data(skew, rows))
-        cells += cell(spark, df, kind, skew, plans, given.rounds or 3)
-        write(cells, given.out)
-    for kind in kinds:
-        console.print(table(kind, [found for found in cells if found.kind == kind], plans))
-    summary(cells)
-    console.print(f"{rows:,} rows, {KEYS:,} keys; all figures: {given.out}")
+    register_users_aggregates(spark)
+    return spark
 
 
-def data(skew: str, rows: int) -> str:
-    """Return a folder of 16 Parquet files of this skew: k (bigint, NULL for -2), v (double), s (string)."""
+def plans_of(kind: str, plans: Sequence[str]) -> list[str]:
+    """The plans of these that a kind can be written with."""
+    if not KINDS[kind].merges:
+        return [plan for plan in plans if plan in ("stock", "rebalance", "auto")]
+    return [plan for plan in plans if plan != "salted" or KINDS[kind].salted]
+
+
+class Grid:
+    """Measures cells in one session."""
+
+    def __init__(self, spark: SparkSession, plugin: str) -> None:
+        self.spark = spark
+        self.plugin = plugin
+        self.warm: set[tuple[str, ...]] = set()
+
+    def cell(self, name: str, part: Part, kind: str, skew: str) -> list[Cell]:
+        """Measure the plans of one cell.
+
+        Raises:
+            AssertionError: a plan gives another answer than stock Spark.
+        """
+        rows = part.rows // KINDS[kind].rows_to_one
+        self.configure(part, rows)
+        df = self.spark.read.parquet(data(skew, rows, part.maps))
+        plans = plans_of(kind, part.plans)
+        self.warm_up(df, kind, skew, plans)
+        seconds: list[dict[str, float]] = []
+        runs: dict[str, Run] = {}
+        answers: dict[str, dict[str, float]] = {}
+        for i in range(part.rounds):
+            last = i == part.rounds - 1
+            of_round = [plan for plan in plans if last or plan in TIMED]
+            seconds.append({})
+            for plan in of_round[i % len(of_round) :] + of_round[: i % len(of_round)]:
+                query, answer = self.query(df, kind, plan)
+                if last:
+                    runs[plan] = measured(self.spark, query)
+                    seconds[i][plan] = runs[plan].seconds
+                else:
+                    seconds[i][plan] = timed(query)
+                answers[plan] = answer()
+            compare(kind, skew, answers)
+        return [self.summed_up(name, part, kind, skew, plan, seconds, runs[plan]) for plan in plans]
+
+    def configure(self, part: Part, rows: int) -> None:
+        """Give each file a map task of its own."""
+        for key, value in {
+            "spark.sql.shuffle.partitions": part.partitions,
+            "spark.sql.files.maxPartitionBytes": max(32 * rows // part.maps, 65536),
+            "spark.sql.adaptive.coalescePartitions.enabled": str(part.coalesced).lower(),
+        }.items():
+            self.spark.conf.set(key, str(value))
+
+    def warm_up(self, df: DataFrame, kind: str, skew: str, plans: Sequence[str]) -> None:
+        """Read the data once, and run each plan of each kind once in this session."""
+        if (path := df.inputFiles()[0],) not in self.warm:
+            timed(df.write.format("noop").mode("overwrite").save)
+            self.warm.add((path,))
+        for plan in plans:
+            if (kind, plan) not in self.warm:
+                timed(self.query(df, kind, plan)[0])
+                self.warm.add((kind, plan))
+
+    def query(self, df: DataFrame, kind: str, plan: str) -> tuple[Callable[[], object], Callable[[], dict[str, float]]]:
+        """What runs the aggregate with this plan, and what then returns a digest of its answer."""
+        seen = Observation()
+        answer = planned(df, kind, plan).observe(
+            seen, F.count("*").alias("groups"), KINDS[kind].digest().alias("digest")
+        )
+        write_away = answer.write.format("noop").mode("overwrite").save
+
+        def run() -> None:
+            self.spark.conf.set(BYPASS, str(plan == "bypass").lower())
+            write_away()
+
+        return run, lambda: seen.get
+
+    def summed_up(
+        self, name: str, part: Part, kind: str, skew: str, plan: str, seconds: list[dict[str, float]], run: Run
+    ) -> Cell:
+        times = [of_round for of_round in seconds if plan in of_round]
+        return Cell(
+            name, part.rows, kind, skew, plan, run.did,
+            rounds=len(times),
+            seconds=round(statistics.median(of_round[plan] for of_round in times), 4),
+            ratio=round(statistics.median(of_round[plan] / of_round["stock"] for of_round in times), 4),
+            spark=self.spark.version,
+            plugin=self.plugin,
+            **run.figures,
+        )  # fmt: skip
+
+
+def planned(df: DataFrame, kind: str, plan: str) -> DataFrame:
+    """The aggregate with this plan."""
+    if plan == "salted":
+        return KINDS[kind].salted_by_hand(df, SALTS)
+    if plan == "rebalance":
+        return KINDS[kind].grouped(df.hint("rebalance", "k").groupBy("k"))
+    if plan in OURS:
+        return KINDS[kind].grouped(skew_groupby(df, "k", strategy=plan))
+    return KINDS[kind].grouped(df.groupBy("k"))
+
+
+def timed(action: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    action()
+    return time.perf_counter() - started
+
+
+def compare(kind: str, skew: str, answers: Mapping[str, Mapping[str, float]]) -> None:
+    """Raise AssertionError where a plan's answer is not stock Spark's."""
+    stock, tolerance = answers["stock"], KINDS[kind].tolerance
+    for plan, answer in answers.items():
+        close = tolerance and math.isclose(answer["digest"], stock["digest"], rel_tol=tolerance)
+        if answer["groups"] != stock["groups"] or not (answer["digest"] == stock["digest"] or close):
+            raise AssertionError(f"{kind}, {skew}: {plan} gives {answer}, and stock Spark {stock}.")
+
+
+def line(cell: Sequence[Cell]) -> str:
+    of = {found.plan: found for found in cell}
+    ratios = ", ".join(f"{plan} {found.ratio:.2f}" for plan, found in of.items() if plan != "stock")
+    stock = of["stock"]
+    return f"{stock.part}: {stock.kind}, {stock.skew}: stock {stock.seconds:.2f} s; {ratios}"
+
+
+def data(skew: str, rows: int, files: int = 16) -> str:
+    """Return a folder of Parquet files of this skew: k (bigint, NULL for -2), v (double), s (string).
+
+    Values are written plainly, so that the bytes by which Spark takes an input for small are those of its rows.
+    """
 
     def tables() -> Iterator[pa.Table]:
         keys = SKEWS[skew](rows)
         values = np.random.default_rng(2).integers(0, 1000, len(keys))
-        for i in range(16):
-            k, v = keys[i::16], values[i::16]
+        for i in range(files):
+            k, v = keys[i::files], values[i::files]
             columns = {"k": pa.array(k, mask=k == -2), "v": v.astype(float), "s": pa.array(v).cast(pa.string())}
             yield pa.table(columns)
 
-    return parquet_folder(f"grid-{skew.replace(' ', '-').replace('%', '')}-{rows}", tables)
-
-
-def planned(spark: SparkSession, df: DataFrame, kind: str, plan: str) -> DataFrame | None:
-    """The aggregate with this plan; None where it cannot be written so."""
-    calls = KINDS[kind]()
-    if plan == "salted":
-        if kind != "sum_count":
-            return None
-        salted = df.groupBy("k", F.floor(F.rand(1) * 16).alias("salt")).agg(
-            F.sum("v").alias("s"), F.count("*").alias("n")
-        )
-        return salted.groupBy("k").agg(F.sum("s"), F.sum("n"))
-    if plan == "rebalance":
-        return df.hint("rebalance", "k").groupBy("k").agg(*calls)
-    if plan in OURS:
-        return skew_groupby(df, "k", strategy=plan).agg(*calls)
-    return df.groupBy("k").agg(*calls)
-
-
-def cell(spark: SparkSession, df: DataFrame, kind: str, skew: str, plans: Sequence[str], rounds: int) -> list[Cell]:
-    seconds: dict[str, list[float]] = {plan: [] for plan in plans}
-    tasks = {}
-    for i in range(rounds + 2):
-        for plan in plans:
-            spark.conf.set(BYPASS, str(plan == "bypass").lower())
-            query = planned(spark, df, kind, plan)
-            if query is None:
-                seconds.pop(plan, None)
-                continue
-            write_away = query.write.format("noop").mode("overwrite").save
-            if i > rounds:
-                tasks[plan] = measured_tasks(spark, write_away)
-                continue
-            started = time.perf_counter()
-            write_away()
-            if i > 0:
-                seconds[plan].append(time.perf_counter() - started)
-    spark.conf.unset(BYPASS)
-    medians = {plan: statistics.median(times) for plan, times in seconds.items()}
-    return [measured(kind, skew, plan, medians, tasks[plan]) for plan in medians]
-
-
-def measured(kind: str, skew: str, plan: str, medians: dict[str, float], stages: list[list[dict[str, int]]]) -> Cell:
-    tasks = [task for stage in stages for task in stage]
-    return Cell(
-        kind, skew, plan, medians[plan], medians[plan] / medians.get("stock", medians[plan]),
-        bytes_shuffled=sum(task["bytes_written"] for task in tasks),
-        records_shuffled=sum(task["records_written"] for task in tasks),
-        largest_task_ms=max(task["milliseconds"] for task in tasks),
-        peak_memory=max(task["peak_memory"] for task in tasks),
-        makespans={n: sum(makespan([task["milliseconds"] for task in stage], n) for stage in stages) for n in CORES},
-    )  # fmt: skip
-
-
-def makespan(times: Sequence[int], cores: int) -> float:
-    """When the last task ends, if each starts on the core that is free first, in order: list scheduling."""
-    free = [0.0] * min(cores, len(times))
-    for time_of_task in times:
-        heapq.heapreplace(free, free[0] + time_of_task)
-    return max(free, default=0.0)
-
-
-def write(cells: list[Cell], out: Path) -> None:
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with out.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(cells[0].row()))
-        writer.writeheader()
-        writer.writerows(found.row() for found in cells)
-
-
-def table(kind: str, cells: list[Cell], plans: Sequence[str]) -> Table:
-    """One kind: a row a skew, stock's seconds, and each plan's time as a multiple of it."""
-    shown = Table(
-        "skew", "stock s", *(f"{plan}" for plan in plans if plan != "stock"), title=kind, title_justify="left"
-    )
-    for skew in dict.fromkeys(found.skew for found in cells):
-        of = {found.plan: found for found in cells if found.skew == skew}
-        ratios = (f"{of[plan].ratio:.2f}" if plan in of else "-" for plan in plans if plan != "stock")
-        shown.add_row(skew, f"{of['stock'].seconds:.3f}", *ratios)
-    return shown
-
-
-def summary(cells: list[Cell]) -> None:
-    """How far auto is from stock, and from the best plan of each cell."""
-    grid = {(found.kind, found.skew): {} for found in cells}
-    for found in cells:
-        grid[found.kind, found.skew][found.plan] = found.seconds
-    known = {at: times for at, times in grid.items() if "auto" in times and "stock" in times}
-    if not known:
-        return
-    to_stock = {at: times["auto"] / times["stock"] for at, times in known.items()}
-    to_best = {at: times["auto"] / min(times.values()) for at, times in known.items()}
-    for name, ratios, limit in (("stock", to_stock, 1.05), ("the best plan", to_best, 1.15)):
-        over = {at: ratio for at, ratio in ratios.items() if ratio > limit}
-        worst = max(ratios, key=ratios.__getitem__)
-        console.print(
-            f"auto / {name}: geometric mean {statistics.geometric_mean(ratios.values()):.3f}, "
-            f"worst {ratios[worst]:.2f} ({', '.join(worst)}); above {limit} in {len(over)} of {len(ratios)} cells"
-        )
+    name = f"grid-{skew.replace(' ', '-').replace('%', '')}-{rows}-{files}"
+    return parquet_folder(name, tables, use_dictionary=False, compression="none")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What the plugin adds to the planning of a query.
 
-    python benchmarks/planning.py [queries]
+    python benchmarks/planning.py [--queries 100] [--out benchmarks/results/planning.csv]
 
 Two sessions in two processes, one without the plugin and one with it, plan the same queries in turn, so that
 both see the same noise: a count that the toggle's `auto` leaves alone, and a query without an aggregate.
@@ -8,12 +8,15 @@ both see the same noise: a count that the toggle's `auto` leaves alone, and a qu
 
 from __future__ import annotations
 
+import argparse
+import csv
 import subprocess
 import sys
 import time
+from pathlib import Path
 from statistics import median
 
-from common import console, session
+from common import RESULTS, console, session
 from pyspark.sql import SparkSession
 from rich.table import Table
 
@@ -24,7 +27,12 @@ QUERIES = {
 SIDES = {"stock": [], "off": ["--plugin"], "on": ["--plugin", "--on"]}
 
 
-def main(queries: int) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--queries", type=int, default=100)
+    parser.add_argument("--out", type=Path, default=RESULTS / "planning.csv")
+    given = parser.parse_args()
+    queries, found = given.queries, []
     workers = {
         side: subprocess.Popen(
             [sys.executable, __file__, "--worker", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -43,11 +51,15 @@ def main(queries: int) -> None:
                 if i >= queries:
                     taken[side].append(1000 * seconds)
         medians = {side: median(times) for side, times in taken.items()}
+        found += [(name, side, round(milliseconds, 3)) for side, milliseconds in medians.items()]
         table.add_row(
             name, f"{medians['stock']:.2f}", *(f"{medians[side] - medians['stock']:+.2f}" for side in ("off", "on"))
         )
     for worker in workers.values():
         worker.communicate()
+    given.out.parent.mkdir(parents=True, exist_ok=True)
+    with given.out.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([("query", "side", "milliseconds"), *found])
     console.print(table)
     console.print(f"Medians of {queries} queries, after as many that do not count.")
 
@@ -72,4 +84,4 @@ if __name__ == "__main__":
     if "--worker" in sys.argv:
         work("--plugin" in sys.argv, "--on" in sys.argv)
     else:
-        main(int(sys.argv[1]) if len(sys.argv) > 1 else 100)
+        main()

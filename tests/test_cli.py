@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from saltwise.options import STRATEGIES
 from saltwise.cli import WRONG_INPUT, app
+from saltwise.options import STRATEGIES
 
 runner = CliRunner()
 

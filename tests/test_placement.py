@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tests.conftest import SaltwiseLines, WithConf
 
 # Python workers cannot import this module.
-cloudpickle.register_pickle_by_value(sys.modules[__name__])
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
 TOGGLE = {"spark.saltwise.placement.enabled": True, "spark.saltwise.auto.smallInput": 0}
 
@@ -337,7 +337,8 @@ def test_what_is_no_mere_scan_is_computed_once_unless_it_was_asked_for(
             lambda g: pd.DataFrame({"k": [g["k"].iloc[0]], "v": [g["v"].sum()]}), "k bigint, v bigint"
         )
         both = inner.union(inner.where("k > 7"))
-        return group_by(both, "k").applyInPandas(summed, SUMMED).where("rows > 1")
+        grouped: DataFrame = group_by(both, "k").applyInPandas(summed, SUMMED)
+        return grouped.where("rows > 1")
 
     wanted = answers(query(DataFrame.groupBy))
     with with_conf(TOGGLE):

@@ -52,8 +52,8 @@ def worker_loads(spark: SparkSession, action: Callable[[], T]) -> WorkerLoads[T]
     """Run an action with one aggregate and return what each worker received.
 
     The workers are the tasks that read what SkewRoute sent, or keys that were placed. In a plan without these they are
-    the tasks that read the first shuffle: its reducers, which stock Spark sends partial states. With ``split`` the tasks
-    that merge states, beside those that read whole partitions, count as workers too. It needs no running UI.
+    the tasks that read the first shuffle: its reducers, which stock Spark sends partial states. With ``split`` the
+    tasks that merge states, beside those that read whole partitions, count as workers too. It needs no running UI.
 
     Args:
         spark: a classic session.

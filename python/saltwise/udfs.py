@@ -137,9 +137,10 @@ def _sketch(values: pd.Series, capacity: int, weights: pd.Series | None = None) 
 
 
 def _rows(weight: Any) -> int:
-    if not 0 <= float("nan" if weight is None else weight) <= EXACT_IN_DOUBLE:
+    rows = math.nan if weight is None else float(weight)
+    if not 0 <= rows <= EXACT_IN_DOUBLE:
         raise SaltwiseValueError(f"the weight of a row is {weight}; it must be a number from 0 to 2^53.")
-    return math.ceil(weight)
+    return math.ceil(rows)
 
 
 def _merged(one: SpaceSaving, other: SpaceSaving) -> SpaceSaving:
