@@ -7,7 +7,9 @@ that Saltwise adds to Spark's classes; the function :func:`skew_groupby` does th
 from pyspark.sql import DataFrame
 
 from ._version import __version__
-from .errors import PluginMissingError, SaltwiseError, SaltwiseValueError
+from .aggregator import Aggregator, aggregator
+from .associativity import check_aggregator
+from .errors import AggregatorError, PluginMissingError, SaltwiseError, SaltwiseValueError
 from .functions import register
 from .groupby import skew_groupby
 from .report import SkewReport, skew_report
@@ -16,12 +18,16 @@ from .session import Status, configure, jar_path, status
 DataFrame.skew_groupby = skew_groupby  # type: ignore[attr-defined]
 
 __all__ = [
+    "Aggregator",
+    "AggregatorError",
     "PluginMissingError",
     "SaltwiseError",
     "SaltwiseValueError",
     "SkewReport",
     "Status",
     "__version__",
+    "aggregator",
+    "check_aggregator",
     "configure",
     "jar_path",
     "register",

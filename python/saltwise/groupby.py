@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .aggregated import taking_aggregators
 from .errors import SaltwiseError, SaltwiseValueError
 from .options import SkewOptions, hot_json
 from .session import require_plugin, session_options
@@ -11,8 +12,6 @@ from .session import require_plugin, session_options
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.group import GroupedData
-
-    from .arrow import ArrowGroupedData
 
 ENGINES = ("plugin", "arrow")
 
@@ -55,7 +54,8 @@ def skew_groupby(
 
     Returns:
         Spark's own GroupedData: agg, count, sum, pivot and all the others; with ``engine="arrow"`` an
-        ArrowGroupedData, which has agg, count, sum, avg, mean, min and max.
+        ArrowGroupedData, which has agg, count, sum, avg, mean, min and max. Both take :class:`saltwise.Aggregator` in
+        ``agg``, as :meth:`saltwise.aggregated.TakesAggregators.agg` says.
 
     Raises:
         SaltwiseValueError: an option is out of range.
@@ -77,12 +77,13 @@ def skew_groupby(
     if engine not in ENGINES:
         raise SaltwiseValueError.unknown("engine", engine, ENGINES)
     if engine == "arrow":
-        return _by_arrow(df, cols, options)  # type: ignore[return-value]
+        return _by_arrow(df, cols, options)  # type: ignore[no-any-return]
     require_plugin(df.sparkSession)
-    return df.hint("skew_groupby", *options.hint()).groupBy(*cols)  # type: ignore[arg-type]
+    grouped = df.hint("skew_groupby", *options.hint()).groupBy(*cols)  # type: ignore[arg-type]
+    return taking_aggregators(grouped, df, cols, options)  # type: ignore[no-any-return]
 
 
-def _by_arrow(df: DataFrame, cols: tuple[Any, ...], options: SkewOptions) -> ArrowGroupedData:
+def _by_arrow(df: DataFrame, cols: tuple[Any, ...], options: SkewOptions) -> Any:
     try:
         from .arrow import ArrowGroupedData
         from .routing import settled
@@ -90,4 +91,5 @@ def _by_arrow(df: DataFrame, cols: tuple[Any, ...], options: SkewOptions) -> Arr
         raise SaltwiseError(f"engine='arrow' needs {error.name}: run pip install 'saltwise[arrow]'.") from error
     if options.hot is not None:
         raise SaltwiseValueError("hot is given, and engine='arrow' takes none: leave hot out, or group by the plugin.")
-    return ArrowGroupedData(df, cols, settled(options, session_options(df.sparkSession)))
+    grouped = ArrowGroupedData(df, cols, settled(options, session_options(df.sparkSession)))
+    return taking_aggregators(grouped, df, cols, options)

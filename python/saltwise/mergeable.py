@@ -68,7 +68,7 @@ def mergeable(column: Column, name: str) -> Mergeable:
         call is not None
         and call.name in RULES
         and not call.distinct
-        and (call.condition is None or call.name not in _NULL_IS_A_VALUE)
+        and (call.condition is None or call.name not in NULL_IS_A_VALUE)
     ):
         return of_call(call)
     raise SaltwiseValueError(
@@ -170,7 +170,7 @@ _ITSELF = (
 )
 """Functions that merge their own results."""
 
-_NULL_IS_A_VALUE = ("any_value", "first", "first_value")
+NULL_IS_A_VALUE = ("any_value", "first", "first_value")
 
 RULES = dict(
     sorted(
