@@ -225,8 +225,8 @@ def _packed(bound: Sequence[Bound], block: Block, i: int, keys: int) -> bytes:
             cloudpickle.dumps(state)  # type: ignore[no-untyped-call]
         except Exception as error:
             raise AggregatorError(
-                f"{type(each.aggregator).__name__}.update made a state that cannot be pickled, {_place(block, i, keys)} "
-                f"({error}): return an object that can be, or one of a declared type."
+                f"{type(each.aggregator).__name__}.update made a state that cannot be pickled ({error}), "
+                f"{_place(block, i, keys)}: return an object that can be, or one of a declared type."
             ) from error
     return bytes(cloudpickle.dumps(block.states[i]))  # type: ignore[no-untyped-call]
 
