@@ -14,6 +14,7 @@ from .functions import register
 from .groupby import skew_groupby
 from .report import SkewReport, skew_report
 from .session import Status, configure, jar_path, status
+from .sqlaggregate import register_aggregator
 
 DataFrame.skew_groupby = skew_groupby  # type: ignore[attr-defined]
 
@@ -31,6 +32,7 @@ __all__ = [
     "configure",
     "jar_path",
     "register",
+    "register_aggregator",
     "skew_groupby",
     "skew_report",
     "status",

@@ -27,7 +27,7 @@ from .options import SkewOptions
 from .session import session_options
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, Observation
+    from pyspark.sql import Column, DataFrame, Observation, SparkSession
 
     from .combining import Bound
 
@@ -132,7 +132,7 @@ def aggregated(
     at = F.coalesce(F.col(AT), F.lit(0))
     once, of_first = named("g", [F.when(at == 0, column) for column in of_group])
     states = states.select(*once, at.alias(AT), STATES)
-    results = [StructField(f"m{i}", _type(df, each.returns)) for i, each in enumerate(ours)]
+    results = [StructField(f"m{i}", type_of(df.sparkSession, each.returns)) for i, each in enumerate(ours)]
     whole = states.mapInArrow(
         merge(bound, len(key), len(once), _task), StructType([*states.schema.fields[: len(once)], *results])
     )
@@ -187,14 +187,14 @@ def _bound(df: DataFrame, each: Aggregator) -> Bound:
 
     from .combining import Bound
 
-    state = None if each.state is None else to_arrow_type(_type(df, each.state))
-    return Bound(each, df.select(*each.columns).columns, to_arrow_type(_type(df, each.returns)), state)
+    state = None if each.state is None else to_arrow_type(type_of(df.sparkSession, each.state))
+    return Bound(each, df.select(*each.columns).columns, to_arrow_type(type_of(df.sparkSession, each.returns)), state)
 
 
-def _type(df: DataFrame, of: DataType | str) -> DataType:
+def type_of(spark: SparkSession, of: DataType | str) -> DataType:
     """Return a type that is given as DDL or as itself."""
     schema = f"r {of}" if isinstance(of, str) else StructType([StructField("r", of)])
-    return df.sparkSession.createDataFrame([], schema).schema[0].dataType
+    return spark.createDataFrame([], schema).schema[0].dataType
 
 
 def _metrics() -> list[Column]:

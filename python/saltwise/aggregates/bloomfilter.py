@@ -107,7 +107,7 @@ def _murmur3(longs: Any, seeds: Any) -> Any:
     """Murmur3 x86_32 of the eight bytes of each number; Appleby, 2008, in the public domain."""
     hashed: Any = seeds.copy()
     for half in np.ascontiguousarray(longs, "<i8").view("<u4").reshape(-1, 2).T:
-        mixed = half * np.uint32(0xCC9E2D51)
+        mixed: Any = half * np.uint32(0xCC9E2D51)
         mixed = (mixed << 15 | mixed >> 17) * np.uint32(0x1B873593)
         hashed ^= mixed
         hashed = (hashed << 13 | hashed >> 19) * np.uint32(5) + np.uint32(0xE6546B64)

@@ -50,7 +50,8 @@ class ApproxDistinct(Aggregator):
         return a
 
     def finish(self, state: Any) -> int:
-        return int(round(state.get_estimate()))
+        estimate: float = state.get_estimate()
+        return round(estimate)
 
 
 def _union(lg_k: int, data: bytes) -> Any:
