@@ -182,7 +182,10 @@ def test_sparks_own_aggregates_stand_beside_in_any_order(spark: SparkSession) ->
 
     assert ours.columns == [*stock.columns[:5], "number(x)", *stock.columns[5:], "m"]
     assert ours.drop("number(x)", "m").schema == stock.schema
-    rounded = [F.round("corr", 9).alias("corr") if name == "corr" else F.col(f"`{name.replace('`', '``')}`") for name in stock.columns]
+    rounded = [
+        F.round("corr", 9).alias("corr") if name == "corr" else F.col(f"`{name.replace('`', '``')}`")
+        for name in stock.columns
+    ]
     assert found(ours.select(rounded)) == found(stock.select(rounded))
 
 
@@ -197,9 +200,9 @@ def test_keys_of_each_type_are_grouped_as_spark_groups_them(spark: SparkSession,
         ours = keyed.skew_groupby(*keys, engine=engine).agg(number("id"), F.count("*"))  # type: ignore[operator]
         stock = keyed.groupBy(*keys).agg(F.count("*").alias("n"), F.count("*"))
 
-        assert found(ours.selectExpr("`number(id)`", "`count(1)`", "to_json(struct(*))").drop("to_json(struct(*))")) == found(
-            stock.select("n", "count(1)")
-        )
+        assert found(
+            ours.selectExpr("`number(id)`", "`count(1)`", "to_json(struct(*))").drop("to_json(struct(*))")
+        ) == found(stock.select("n", "count(1)"))
         shown = [F.xxhash64(*keys).alias("key"), "count(1)"]  # takes -0.0 for 0.0 and all NaNs for one
         assert found(ours.select(*shown)) == found(stock.select(*shown))
 
@@ -210,7 +213,7 @@ def test_what_groupby_takes_is_taken(spark: SparkSession) -> None:
         ours = df.skew_groupby(*cols).agg(number(df["d"]), number(F.col("d") * 2))  # type: ignore[operator]
         stock = df.groupBy(*cols).agg(F.count("*"), F.count("*").alias("n"))
 
-        assert ours.columns[: -2] == stock.columns[: -2]
+        assert ours.columns[:-2] == stock.columns[:-2]
         assert found(ours) == found(stock)
 
 
@@ -243,9 +246,7 @@ def test_one_pass_and_one_exchange_by_key(spark: SparkSession, capsys: pytest.Ca
     assert plan.count("Range (") == plan.count("Exchange ") == plan.count("combine_rows(") == 1, plan
 
 
-def test_a_named_strategy_routes_rows_to_workers_first(
-    spark: SparkSession, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_named_strategy_routes_rows_to_workers_first(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     spark.table("measured").skew_groupby("k", strategy="pkg", partitions=7).agg(Mean("x")).explain()  # type: ignore[operator]
 
     plan = capsys.readouterr().out
@@ -289,7 +290,9 @@ def in_tasks(tasks: list[list[pa.RecordBatch]], each: Bound, values: int | None 
 
 @settings(max_examples=150, deadline=None)
 @given(
-    st.lists(st.lists(st.lists(st.tuples(st.sampled_from("abcdé"), st.integers(0, 9)), max_size=8), max_size=5), max_size=4),
+    st.lists(
+        st.lists(st.lists(st.tuples(st.sampled_from("abcdé"), st.integers(0, 9)), max_size=8), max_size=5), max_size=4
+    ),
     st.integers(1, 12),
     st.integers(1, 6),
     st.booleans(),
@@ -305,8 +308,10 @@ def test_random_tasks_batches_blocks_and_merges_give_every_row_once(
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(combining, "BLOCK_ROWS", block)
-        sent = in_tasks(batches, bound(Values("x")), 1 if all_rows else None) if all_rows else in_tasks(
-            [[batch.select([0, 2]) for batch in task] for task in batches], bound(Values("x"))
+        sent = (
+            in_tasks(batches, bound(Values("x")), 1 if all_rows else None)
+            if all_rows
+            else in_tasks([[batch.select([0, 2]) for batch in task] for task in batches], bound(Values("x")))
         )
     states = defaultdict(list)
     for batch in sent:
@@ -330,9 +335,7 @@ def test_random_tasks_batches_blocks_and_merges_give_every_row_once(
 
 def test_a_key_in_every_block_leaves_its_task_as_one_state(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(combining, "BLOCK_ROWS", 10)
-    batches = [
-        pa.record_batch({"k": ["hot"] * 9 + [f"rare {i}"], "x": range(10)}) for i in range(20)
-    ]
+    batches = [pa.record_batch({"k": ["hot"] * 9 + [f"rare {i}"], "x": range(10)}) for i in range(20)]
 
     sent = Counter(key for batch in in_tasks([batches], bound(Values("x"))) for key in batch.column(0).to_pylist())
 
@@ -427,7 +430,11 @@ def test_a_state_that_cannot_be_pickled_is_refused() -> None:
             None,
             "Odd.merge raised ZeroDivisionError: division by zero; this was for key 'b' in task 5, with state 1 of the key.",
         ),
-        ({"finish": failing}, None, "Odd.finish raised ZeroDivisionError: division by zero; this was for key 'a' in task 5."),
+        (
+            {"finish": failing},
+            None,
+            "Odd.finish raised ZeroDivisionError: division by zero; this was for key 'a' in task 5.",
+        ),
         (
             {"finish": lambda self, a: "many"},
             pa.int64(),
@@ -442,9 +449,7 @@ def test_errors_of_the_merging_side_name_the_key(
 ) -> None:
     halves = in_tasks([[BATCH.slice(0, 3)], [BATCH.slice(3)]], bound(Values("x")))
     states = pa.Table.from_batches(halves)
-    arriving = pa.table(
-        {"k": ["a", "b", None], AT: pa.array([0, 0, 1], pa.int32()), STATES: states.column(STATES)}
-    )
+    arriving = pa.table({"k": ["a", "b", None], AT: pa.array([0, 0, 1], pa.int32()), STATES: states.column(STATES)})
     with pytest.raises(AggregatorError) as raised:
         list(merge([bound(with_methods(**methods), None, returns)], 1, 1, lambda: 5)(arriving.to_batches()))
 

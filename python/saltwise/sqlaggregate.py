@@ -17,8 +17,8 @@ ROWS = 1 << 17
 def register_aggregator(spark: SparkSession, name: str, aggregator: Aggregator) -> None:
     """Register an Aggregator as a temporary SQL function of its columns, as a grouped-aggregate pandas UDF.
 
-    Spark gives such a function whole groups, so SQL has the results, not the plan: ``skew_groupby(...).agg`` alone splits
-    groups. Spark also takes no aggregate of its own beside it in a query block, makes doubles of whole numbers among
+    Spark gives such a function whole groups, so SQL has the results, not the plan: ``skew_groupby(...).agg`` alone
+    splits groups. Spark also takes no aggregate of its own beside it in a query block, makes doubles of whole numbers among
     NULLs, and gives NULL for NaN. The package has to be installed where tasks run.
 
     Args:
@@ -46,8 +46,8 @@ def register_aggregator(spark: SparkSession, name: str, aggregator: Aggregator) 
     returns = type_of(spark, aggregator.returns)
     if returns.typeName() == "struct":
         raise SaltwiseValueError(
-            f"{type(aggregator).__name__} returns a {returns.simpleString()}, and Spark takes no struct from an aggregate "
-            "function in Python: register one that returns an array of it, or use skew_groupby(...).agg."
+            f"{type(aggregator).__name__} returns a {returns.simpleString()}, and Spark takes no struct from an "
+            "aggregate function in Python: register one that returns an array of it, or use skew_groupby(...).agg."
         )
     names = [column if isinstance(column, str) else f"_{i}" for i, column in enumerate(aggregator.columns)]
 
