@@ -3,8 +3,8 @@
     python benchmarks/python_aggregates.py [rounds]
 
 Mean and quartiles of 5 million rows in 40 map tasks, n = 32: one key has 60 %, a thousand keys share the rest. Printed
-are the largest task's share of updated rows, the wall time of both sides, and the memory of Python workers while the hot
-key grows from 10^6 to 10^7 rows: the highest resident set of any worker that ran a side, in a session of its own.
+are the largest task's share of updated rows, the wall time of both sides, and the memory of Python workers while the
+hot key grows from 10^6 to 10^7 rows: the highest resident set of any worker that ran a side, in a session of its own.
 """
 
 from __future__ import annotations

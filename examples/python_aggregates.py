@@ -71,8 +71,8 @@ def numbers(flights: DataFrame) -> None:
     )
     for row in made.orderBy("origin").collect():
         print(
-            f"{row.origin}: {row.delay['rows']:,} departures, {row.delay['mean']:.1f} minutes late; correlation with the "
-            f"arrival {row.both['correlation']:.2f}; {60 / row.line['coefficients'][0]:.0f} miles an hour."
+            f"{row.origin}: {row.delay['rows']:,} departures, {row.delay['mean']:.1f} minutes late; correlation with "
+            f"the arrival {row.both['correlation']:.2f}; {60 / row.line['coefficients'][0]:.0f} miles an hour."
         )
 
 

@@ -113,11 +113,11 @@ def number(state: int, batch: pa.RecordBatch) -> int:
 def rows(spark: SparkSession) -> Iterator[None]:
     # Tasks cannot import the tests.
     module = __import__(__name__)
-    cloudpickle.register_pickle_by_value(module)
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     spark.sql(ROWS).createOrReplaceTempView("measured")
     yield
     spark.catalog.dropTempView("measured")
-    cloudpickle.unregister_pickle_by_value(module)
+    cloudpickle.unregister_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
 def found(df: DataFrame) -> list[Any]:
@@ -169,27 +169,21 @@ def test_sparks_own_aggregates_stand_beside_in_any_order(spark: SparkSession) ->
         F.median("d"),
         F.count_distinct("x", "d"),
         F.sum_distinct("x"),
-        F.corr("x", "d").alias("corr"),
+        F.covar_pop("x", "id"),
         F.max_by("id", "x"),
-        F.sort_array(F.collect_list("id")).alias("ids"),
         F.expr("sum(x) FILTER (WHERE d > 10) AS above"),
         F.first(df["k"], ignorenulls=True).alias("a `quoted` name", metadata={"unit": "m"}),
     ]
-    del sparks[9]  # of two calls: refused below
     stock = df.groupBy("k").agg(*sparks)
 
     ours = df.skew_groupby("k").agg(*sparks[:4], number("x"), *sparks[4:], Mean("x").alias("m"))  # type: ignore[operator]
 
     assert ours.columns == [*stock.columns[:5], "number(x)", *stock.columns[5:], "m"]
     assert ours.drop("number(x)", "m").schema == stock.schema
-    rounded = [
-        F.round("corr", 9).alias("corr") if name == "corr" else F.col(f"`{name.replace('`', '``')}`")
-        for name in stock.columns
-    ]
-    assert found(ours.select(rounded)) == found(stock.select(rounded))
+    for one, other in zip(found(ours.drop("number(x)", "m")), found(stock), strict=True):
+        assert one == pytest.approx(other)
 
 
-@pytest.mark.parametrize("engine", ["plugin", "arrow"])
 def test_keys_of_each_type_are_grouped_as_spark_groups_them(spark: SparkSession, engine: str) -> None:
     columns = [
         f"element_at(array({values}), 1 + CAST(id % size(array({values})) AS INT)) AS k{i}"
@@ -197,14 +191,12 @@ def test_keys_of_each_type_are_grouped_as_spark_groups_them(spark: SparkSession,
     ]
     keyed = spark.sql(f"SELECT id, {', '.join(columns)} FROM range(0, 400, 1, 3)")
     for keys in (keyed.columns[1:6], keyed.columns[6:], ["k3"], ["k9"]):
-        ours = keyed.skew_groupby(*keys, engine=engine).agg(number("id"), F.count("*"))  # type: ignore[operator]
-        stock = keyed.groupBy(*keys).agg(F.count("*").alias("n"), F.count("*"))
+        ours = keyed.skew_groupby(*keys, engine=engine).agg(number("id"), F.count("*").alias("n"))  # type: ignore[operator]
+        stock = keyed.groupBy(*keys).agg(F.count("*"), F.count("*").alias("n"))
 
-        assert found(
-            ours.selectExpr("`number(id)`", "`count(1)`", "to_json(struct(*))").drop("to_json(struct(*))")
-        ) == found(stock.select("n", "count(1)"))
-        shown = [F.xxhash64(*keys).alias("key"), "count(1)"]  # takes -0.0 for 0.0 and all NaNs for one
-        assert found(ours.select(*shown)) == found(stock.select(*shown))
+        # xxhash64 takes -0.0 for 0.0 and all NaNs for one.
+        shown = [F.xxhash64(*keys).alias("key"), "n"]
+        assert found(ours.select(*shown, "number(id)")) == found(stock.select(*shown, "count(1)"))
 
 
 def test_what_groupby_takes_is_taken(spark: SparkSession) -> None:
@@ -411,7 +403,7 @@ def test_errors_name_class_method_key_and_rows(aggregator: Aggregator, state: pa
 
 
 def test_a_state_that_cannot_be_pickled_is_refused() -> None:
-    odd = with_methods(update=lambda self, a, b: iter(lambda: 1, 2) if False else (i for i in ()), approximate=True)
+    odd = with_methods(update=lambda self, a, b: (i for i in range(3)), approximate=True)
     with pytest.raises(AggregatorError) as raised:
         in_tasks([[BATCH]], bound(odd))
 

@@ -18,8 +18,8 @@ def register_aggregator(spark: SparkSession, name: str, aggregator: Aggregator) 
     """Register an Aggregator as a temporary SQL function of its columns, as a grouped-aggregate pandas UDF.
 
     Spark gives such a function whole groups, so SQL has the results, not the plan: ``skew_groupby(...).agg`` alone
-    splits groups. Spark also takes no aggregate of its own beside it in a query block, makes doubles of whole numbers among
-    NULLs, and gives NULL for NaN. The package has to be installed where tasks run.
+    splits groups. Spark also takes no aggregate of its own beside it in a query block, makes doubles of whole numbers
+    among NULLs, and gives NULL for NaN. The package has to be installed where tasks run.
 
     Args:
         spark: a classic or a Connect session.
