@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 
 import saltwise
 from saltwise import Aggregator, AggregatorError, SaltwiseValueError, check_aggregator, combining
+from saltwise.associativity import alike
 from saltwise.combining import AT, STATES, Bound, combine, merge
 
 # Nine hundred rows in three partitions; 40 % of them have the key 0, 20 % the key 1, 10 % NULL.
@@ -156,7 +157,7 @@ def test_the_answers_are_those_of_whole_groups(spark: SparkSession, options: dic
     wanted = reference(df)
     assert len(wanted) > 30
     for one, other in zip(found(ours), wanted, strict=True):
-        assert one == pytest.approx(other)
+        assert alike(one, other, 1e-9), (one, other)
 
 
 def test_sparks_own_aggregates_stand_beside_in_any_order(spark: SparkSession) -> None:
@@ -181,7 +182,7 @@ def test_sparks_own_aggregates_stand_beside_in_any_order(spark: SparkSession) ->
     assert ours.columns == [*stock.columns[:5], "number(x)", *stock.columns[5:], "m"]
     assert ours.drop("number(x)", "m").schema == stock.schema
     for one, other in zip(found(ours.drop("number(x)", "m")), found(stock), strict=True):
-        assert one == pytest.approx(other)
+        assert alike(one, other, 1e-9), (one, other)
 
 
 def test_keys_of_each_type_are_grouped_as_spark_groups_them(spark: SparkSession, engine: str) -> None:
@@ -195,7 +196,7 @@ def test_keys_of_each_type_are_grouped_as_spark_groups_them(spark: SparkSession,
         stock = keyed.groupBy(*keys).agg(F.count("*"), F.count("*").alias("n"))
 
         # xxhash64 takes -0.0 for 0.0 and all NaNs for one.
-        shown = [F.xxhash64(*keys).alias("key"), "n"]
+        shown: list[Any] = [F.xxhash64(*keys).alias("key"), "n"]
         assert found(ours.select(*shown, "number(id)")) == found(stock.select(*shown, "count(1)"))
 
 
@@ -560,7 +561,7 @@ def test_sql_has_the_same_results(spark: SparkSession) -> None:
     ours = spark.sql("SELECT k, mean_of(d) FROM measured GROUP BY k")
 
     for one, other in zip(found(ours), found(spark.sql("SELECT k, avg(d) FROM measured GROUP BY k")), strict=True):
-        assert one == pytest.approx(other)
+        assert alike(one, other, 1e-9), (one, other)
 
 
 def test_sql_takes_no_aggregator_that_returns_a_struct(spark: SparkSession) -> None:

@@ -12,6 +12,7 @@ Where a splitting strategy is named, rows are first routed to workers, which the
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -133,9 +134,12 @@ def aggregated(
     once, of_first = named("g", [F.when(at == 0, column) for column in of_group])
     states = states.select(*once, at.alias(AT), STATES)
     results = [StructField(f"m{i}", type_of(df.sparkSession, each.returns)) for i, each in enumerate(ours)]
-    whole = states.mapInArrow(
-        merge(bound, len(key), len(once), _task), StructType([*states.schema.fields[: len(once)], *results])
-    )
+    stock = [*(shown if len(shown) == len(key) else [None] * len(key)), *of_sparks]
+    first = [
+        StructField(each.name, each.dataType, field is None or field.nullable)
+        for each, field in zip(states.schema, stock, strict=False)
+    ]
+    whole = states.mapInArrow(merge(bound, len(key), len(once), _task), StructType([*first, *results]))
     column_of = dict(zip(map(id, sparks), zip(of_first[len(key) :], of_sparks, strict=True), strict=True))
     out = [column.alias(field.name, metadata=field.metadata) for column, field in zip(of_first, shown, strict=False)]
     made = iter(zip(results, bound, strict=True))
@@ -187,8 +191,11 @@ def _bound(df: DataFrame, each: Aggregator) -> Bound:
 
     from .combining import Bound
 
+    sent = copy.copy(each)
+    # Columns do not travel to tasks.
+    sent.columns = tuple(df.select(*each.columns).columns)
     state = None if each.state is None else to_arrow_type(type_of(df.sparkSession, each.state))
-    return Bound(each, df.select(*each.columns).columns, to_arrow_type(type_of(df.sparkSession, each.returns)), state)
+    return Bound(sent, [*sent.columns], to_arrow_type(type_of(df.sparkSession, each.returns)), state)
 
 
 def type_of(spark: SparkSession, of: DataType | str) -> DataType:

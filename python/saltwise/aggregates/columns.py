@@ -16,7 +16,10 @@ def doubles(column: pa.Array) -> Doubles:
     >>> doubles(pa.array([1, None, 3]))
     array([1., 3.])
     """
-    numbers: Doubles = column.drop_null().cast(pa.float64()).to_numpy(zero_copy_only=False)
+    # Most batches of rare keys are a few rows: what need not be called is not.
+    values = column.drop_null() if column.null_count else column
+    values = values if values.type == pa.float64() else values.cast(pa.float64())
+    numbers: Doubles = values.to_numpy(zero_copy_only=False)
     return numbers
 
 
@@ -26,7 +29,8 @@ def matrix(batch: pa.RecordBatch) -> Doubles:
     >>> matrix(pa.record_batch({"x": [1, 2, None], "y": [0.5, None, 0.5]}))
     array([[1. , 0.5]])
     """
-    return np.column_stack([doubles(column) for column in batch.drop_null().columns])
+    rows = batch.drop_null() if any(column.null_count for column in batch.columns) else batch
+    return np.stack([doubles(column) for column in rows.columns], axis=1)
 
 
 def texts(column: pa.Array) -> pa.Array:

@@ -40,7 +40,7 @@ def moments_of(rows: Doubles) -> CoMoments:
     >>> moments_of(np.array([[1.0], [3.0]]))
     CoMoments(rows=2, mean=array([2.]), squares=array([[2.]]))
     """
-    mean = rows.mean(axis=0)
+    mean = rows.sum(axis=0) / len(rows)
     deviations = rows - mean
     return CoMoments(len(rows), mean, deviations.T @ deviations)
 
@@ -54,7 +54,7 @@ def together(a: CoMoments, b: CoMoments) -> CoMoments:
     return CoMoments(
         rows,
         a.mean + apart * (b.rows / rows),
-        a.squares + b.squares + np.outer(apart, apart) * (a.rows * b.rows / rows),
+        a.squares + b.squares + apart[:, None] * apart * (a.rows * b.rows / rows),
     )
 
 
