@@ -22,6 +22,9 @@ MODULES = (
     *("keyhash", "partition", "consistenthash", "hashpair", "partitionformat", "resources", "partitioncosts"),
     *("construction", "largestfirst", "keyweights", "placementhistory", "placementstore", "placing", "constructed"),
     *("analyze", "predictplacement", "sealed", "statefulaggregate"),
+    *("aggregator", "associativity", "combining", "sqlaggregate", "aggregates.columns", "aggregates.quantiles"),
+    *("aggregates.distinct", "aggregates.reservoir", "aggregates.topk", "aggregates.moments", "aggregates.regression"),
+    *("aggregates.bloomfilter", "aggregates.naivebayes", "aggregates.histogram", "aggregates.heavyhitters"),
 )
 
 

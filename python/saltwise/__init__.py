@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 
 from ._version import __version__
+from .aggregator import Aggregator, aggregator
 from .analyze import KeyStatistics, KeyStatisticsError, analyze
-from .errors import PluginMissingError, SaltwiseError, SaltwiseValueError
+from .associativity import check_aggregator
+from .errors import AggregatorError, PluginMissingError, SaltwiseError, SaltwiseValueError
 from .functions import register
 from .groupby import skew_groupby
 from .report import SkewReport, skew_report
 from .session import Status, configure, jar_path, status
+from .sqlaggregate import register_aggregator
 
 if TYPE_CHECKING:
     from .keyweights import weights_of
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 DataFrame.skew_groupby = skew_groupby  # type: ignore[attr-defined]
 
 __all__ = [
+    "Aggregator",
+    "AggregatorError",
     "KeyStatistics",
     "KeyStatisticsError",
     "PlacementStore",
@@ -35,10 +40,13 @@ __all__ = [
     "StatefulAggregate",
     "Status",
     "__version__",
+    "aggregator",
     "analyze",
+    "check_aggregator",
     "configure",
     "jar_path",
     "register",
+    "register_aggregator",
     "skew_groupby",
     "skew_report",
     "status",

@@ -57,7 +57,7 @@ class ArrowGroupedData:
             raise SaltwiseValueError("cols is empty; name at least one column to group by, or use df.agg.")
         self._df = df
         self._stock = df.groupBy(*cols)  # type: ignore[arg-type]
-        self._keys = [_as_column(df, key) for key in keys]
+        self._keys = [as_column(df, key) for key in keys]
         self._routing = routing
 
     def agg(self, *exprs: Column | dict[str, str]) -> DataFrame:
@@ -118,21 +118,21 @@ class ArrowGroupedData:
     def _two_phases(self, aggregates: Sequence[Mergeable], result: StructType) -> DataFrame:
         """Return the aggregates by group; `result` has the names and the types that Spark gives them."""
         fields = list(result)[len(result) - len(aggregates) :]
-        columns, keys = _named("k", self._keys)
+        columns, keys = named("k", self._keys)
         parts, merged = [], []
         for i, (aggregate, field) in enumerate(zip(aggregates, fields, strict=True)):
             rule, others, of = aggregate.rule, aggregate.others, field.dataType
-            named, held = _named(f"v{i}_", aggregate.values)
-            columns += named
-            named, held = _named(f"p{i}_", rule.parts(held, others, of))
-            parts += named
+            values, held = named(f"v{i}_", aggregate.values)
+            columns += values
+            of_rows, held = named(f"p{i}_", rule.parts(held, others, of))
+            parts += of_rows
             merged.append(rule.merge(held, others, of).alias(f"r{i}"))
         # Only what is needed travels, under names that the user's cannot clash with.
         rows = routed(self._df.select(*columns), len(keys), self._routing)
         # Where spark.sql.retainGroupColumns is off, only what agg names is kept.
-        kept, of_parts = _named("part_k", keys)
+        kept, of_parts = named("part_k", keys)
         halves = rows.groupBy(*keys, WORKER).agg(*kept, *parts)
-        kept, of_whole = _named("whole_k", of_parts)
+        kept, of_whole = named("whole_k", of_parts)
         whole = halves.groupBy(*of_parts).agg(*kept, *merged)
         shown = [*of_whole, *(F.col(f"r{i}") for i in range(len(merged)))][-len(result) :]
         return whole.select(
@@ -160,6 +160,20 @@ def routed(rows: DataFrame, keys: int, routing: Routing) -> DataFrame:
     Raises:
         SaltwiseValueError: a key is or holds a map, or a column an interval of months.
     """
+    check_travels(rows, keys)
+    names = rows.columns
+    if routing.depends_on_order:
+        rows = rows.sortWithinPartitions(
+            F.xxhash64(*(f.name for f in rows.schema if not _holds(f.dataType, WITHOUT_HASH)))
+        )
+    # xxhash64 takes -0.0 for 0.0 and all NaNs for one, as GROUP BY does.
+    hashed = rows.select(*names, F.xxhash64(*names[:keys]).alias("hash"))
+    schema = StructType([*rows.schema.fields, StructField(WORKER, IntegerType(), nullable=False)])
+    return hashed.mapInArrow(router(routing), schema).repartition(routing.workers, WORKER)
+
+
+def check_travels(rows: DataFrame, keys: int) -> None:
+    """Raise a SaltwiseValueError where a column cannot go through mapInArrow, or a key, the first ones, holds a map."""
     for i, field in enumerate(rows.schema):
         if _holds(field.dataType, NOT_IN_ARROW):
             raise SaltwiseValueError(
@@ -171,15 +185,6 @@ def routed(rows: DataFrame, keys: int, routing: Routing) -> DataFrame:
                 f"a key is of type {field.dataType.simpleString()}; with engine='arrow' a key may hold no map: group "
                 "by map_entries of it, or by df.groupBy."
             )
-    names = rows.columns
-    if routing.depends_on_order:
-        rows = rows.sortWithinPartitions(
-            F.xxhash64(*(f.name for f in rows.schema if not _holds(f.dataType, WITHOUT_HASH)))
-        )
-    # xxhash64 takes -0.0 for 0.0 and all NaNs for one, as GROUP BY does.
-    hashed = rows.select(*names, F.xxhash64(*names[:keys]).alias("hash"))
-    schema = StructType([*rows.schema.fields, StructField(WORKER, IntegerType(), nullable=False)])
-    return hashed.mapInArrow(router(routing), schema).repartition(routing.workers, WORKER)
 
 
 def router(routing: Routing) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -222,14 +227,14 @@ def worker_numbers(workers: int) -> np.ndarray[Any, np.dtype[np.int32]]:
     return numbers
 
 
-def _as_column(df: DataFrame, key: Any) -> Column:
+def as_column(df: DataFrame, key: Any) -> Column:
     """Return the Column of one argument of ``groupBy``: a Column, a name, or a position from 1 on."""
     if isinstance(key, int):
         return df[key - 1]
     return F.col(key) if isinstance(key, str) else key
 
 
-def _named(prefix: str, columns: Sequence[Column]) -> tuple[list[Column], list[Column]]:
+def named(prefix: str, columns: Sequence[Column]) -> tuple[list[Column], list[Column]]:
     """Give columns names; return them, and what refers to them."""
     names = [f"{prefix}{i}" for i in range(len(columns))]
     return [c.alias(name) for c, name in zip(columns, names, strict=True)], [F.col(name) for name in names]

@@ -38,3 +38,7 @@ def check_whole(name: str, value: object, least: int = 1) -> None:
 
 class PluginMissingError(SaltwiseError):
     """The session runs without the Saltwise extension."""
+
+
+class AggregatorError(SaltwiseError):
+    """A method of an Aggregator raised, or broke what it promised."""

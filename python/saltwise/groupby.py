@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from .aggregated import taking_aggregators
 from .errors import SaltwiseError, SaltwiseValueError
 from .options import CONSTRUCTED, SkewOptions, hot_json
 from .session import require_plugin, session_options
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.group import GroupedData
 
-    from .arrow import ArrowGroupedData
     from .partition import PartitionFunction
     from .placementstore import PlacementStore
 
@@ -68,7 +68,8 @@ def skew_groupby(
 
     Returns:
         Spark's own GroupedData: agg, count, sum, pivot and all the others; with ``engine="arrow"`` an
-        ArrowGroupedData, which has agg, count, sum, avg, mean, min and max.
+        ArrowGroupedData, which has agg, count, sum, avg, mean, min and max. Both take :class:`saltwise.Aggregator` in
+        ``agg``, as :meth:`saltwise.aggregated.TakesAggregators.agg` says.
 
     Raises:
         SaltwiseValueError: an option is out of range.
@@ -94,11 +95,12 @@ def skew_groupby(
         for name, given in ("cost", cost), ("placement", placement):
             if given is not None:
                 raise SaltwiseValueError(f"{name} is given, and engine='arrow' places nothing: group by the plugin.")
-        return _by_arrow(df, cols, options)  # type: ignore[return-value]
+        return _by_arrow(df, cols, options)  # type: ignore[no-any-return]
     require_plugin(df.sparkSession)
     if placement is not None or options.strategy in CONSTRUCTED:
         options = replace(options, function=_constructed(df, cols, options, placement))
-    return df.hint("skew_groupby", *options.hint()).groupBy(*cols)  # type: ignore[arg-type]
+    grouped = df.hint("skew_groupby", *options.hint()).groupBy(*cols)  # type: ignore[arg-type]
+    return taking_aggregators(grouped, df, cols, options)  # type: ignore[no-any-return]
 
 
 def _constructed(
@@ -112,7 +114,7 @@ def _constructed(
     return constructed(df, [df[key - 1] if isinstance(key, int) else key for key in keys], options, placement)
 
 
-def _by_arrow(df: DataFrame, cols: tuple[Any, ...], options: SkewOptions) -> ArrowGroupedData:
+def _by_arrow(df: DataFrame, cols: tuple[Any, ...], options: SkewOptions) -> Any:
     try:
         from .arrow import ArrowGroupedData
         from .routing import settled
@@ -120,4 +122,5 @@ def _by_arrow(df: DataFrame, cols: tuple[Any, ...], options: SkewOptions) -> Arr
         raise SaltwiseError(f"engine='arrow' needs {error.name}: run pip install 'saltwise[arrow]'.") from error
     if options.hot is not None:
         raise SaltwiseValueError("hot is given, and engine='arrow' takes none: leave hot out, or group by the plugin.")
-    return ArrowGroupedData(df, cols, settled(options, session_options(df.sparkSession)))
+    grouped = ArrowGroupedData(df, cols, settled(options, session_options(df.sparkSession)))
+    return taking_aggregators(grouped, df, cols, options)

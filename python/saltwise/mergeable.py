@@ -81,7 +81,7 @@ def two_phases(column: Column) -> Mergeable | None:
         call is not None
         and call.name in RULES
         and not call.distinct
-        and (call.condition is None or call.name not in _NULL_IS_A_VALUE)
+        and (call.condition is None or call.name not in NULL_IS_A_VALUE)
     ):
         return of_call(call)
     return None
@@ -205,7 +205,7 @@ _ITSELF = (
 )
 """Functions that merge their own results."""
 
-_NULL_IS_A_VALUE = ("any_value", "first", "first_value")
+NULL_IS_A_VALUE = ("any_value", "first", "first_value")
 
 RULES = dict(
     sorted(

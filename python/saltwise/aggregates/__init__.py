@@ -1,0 +1,30 @@
+"""Ready-made Aggregators for ``skew_groupby(...).agg``: pip install 'saltwise[aggregates]', also where tasks run.
+
+Sketches are those of Apache DataSketches; the other ones are a few lines of numpy and pyarrow each.
+"""
+
+from .bloomfilter import BloomFilter
+from .distinct import ApproxDistinct
+from .heavyhitters import HeavyHitters
+from .histogram import StreamingHistogram
+from .moments import Covariance, Moments
+from .naivebayes import NaiveBayes
+from .quantiles import KllQuantiles, TDigestQuantiles
+from .regression import LinearRegression
+from .reservoir import ReservoirSample
+from .topk import TopK
+
+__all__ = [
+    "ApproxDistinct",
+    "BloomFilter",
+    "Covariance",
+    "HeavyHitters",
+    "KllQuantiles",
+    "LinearRegression",
+    "Moments",
+    "NaiveBayes",
+    "ReservoirSample",
+    "StreamingHistogram",
+    "TDigestQuantiles",
+    "TopK",
+]

@@ -1,0 +1,121 @@
+"""Quantiles by sketches of bounded size.
+
+KLL: Karnin, Lang, Liberty, "Optimal Quantile Approximation in Streams", FOCS 2016: the rank of what it returns is off
+by a bounded share of the rows, the same everywhere. t-digest: Dunning and Ertl, "Computing Extremely Accurate Quantiles
+Using t-Digests", 2019: no bound, and most exact at both ends.
+"""
+
+from __future__ import annotations
+
+import copyreg
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from datasketches import kll_doubles_sketch, tdigest_double
+
+from ..aggregator import Aggregator
+from ..errors import SaltwiseValueError
+from .columns import doubles
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+QUARTILES = (0.25, 0.5, 0.75)
+
+
+class KllQuantiles(Aggregator):
+    """Quantiles of a number column by a KLL sketch, as an array of doubles; NULL where there is no number.
+
+    Args:
+        column: the numbers; NULLs and NaNs are passed over.
+        probabilities: which quantiles, each in [0, 1].
+        k: size of the sketch, 8 ... 65535; with 200 a rank is off by less than 1.33 % of the rows, at 99 % confidence.
+
+    Raises:
+        SaltwiseValueError: there is no probability, or one is out of range.
+
+    >>> median = KllQuantiles("ms", [0.5])
+    >>> median.finish(median.update(median.zero(), pa.record_batch({"ms": [1, 2, 3, 4, None]})))
+    [3.0]
+    """
+
+    returns = "array<double>"
+    approximate = True
+
+    def __init__(self, column: str | Column, probabilities: Sequence[float] = QUARTILES, k: int = 200) -> None:
+        super().__init__(column)
+        self.probabilities = _probabilities(probabilities)
+        self.k = k
+
+    def zero(self) -> Any:
+        return kll_doubles_sketch(self.k)
+
+    def update(self, state: Any, batch: pa.RecordBatch) -> Any:
+        state.update(np.array(doubles(batch.column(0))))  # a copy: the sketch takes arrays that may be written to
+        return state
+
+    def merge(self, a: Any, b: Any) -> Any:
+        a.merge(b)
+        return a
+
+    def finish(self, state: Any) -> list[float] | None:
+        return None if state.is_empty() else list(state.get_quantiles(self.probabilities))
+
+
+class TDigestQuantiles(Aggregator):
+    """Quantiles of a number column by a t-digest, as an array of doubles; NULL where there is no number.
+
+    Args:
+        column: the numbers; NULLs and NaNs are passed over.
+        probabilities: which quantiles, each in [0, 1].
+        k: compression, 10 ... 65535: about so many centroids.
+
+    Raises:
+        SaltwiseValueError: there is no probability, or one is out of range.
+
+    >>> middle = TDigestQuantiles("ms", [0.5])
+    >>> middle.finish(middle.update(middle.zero(), pa.record_batch({"ms": [1, 2, 3, None]})))
+    [2.0]
+    """
+
+    returns = "array<double>"
+    approximate = True
+
+    def __init__(self, column: str | Column, probabilities: Sequence[float] = QUARTILES, k: int = 100) -> None:
+        super().__init__(column)
+        self.probabilities = _probabilities(probabilities)
+        self.k = k
+
+    def zero(self) -> Any:
+        return tdigest_double(self.k)
+
+    def update(self, state: Any, batch: pa.RecordBatch) -> Any:
+        state.update(np.array(doubles(batch.column(0))))  # a copy: the sketch takes arrays that may be written to
+        return state
+
+    def merge(self, a: Any, b: Any) -> Any:
+        a.merge(b)
+        return a
+
+    def finish(self, state: Any) -> list[float] | None:
+        return None if state.is_empty() else [state.get_quantile(p) for p in self.probabilities]
+
+
+def _probabilities(given: Sequence[float]) -> list[float]:
+    if not given or not all(0 <= p <= 1 for p in given):
+        raise SaltwiseValueError(f"probabilities are {given!r}; name at least one, each from 0 to 1.")
+    return [float(p) for p in given]
+
+
+def _kll(data: bytes) -> Any:
+    return kll_doubles_sketch.deserialize(data)
+
+
+def _tdigest(data: bytes) -> Any:
+    return tdigest_double.deserialize(data)
+
+
+copyreg.pickle(kll_doubles_sketch, lambda sketch: (_kll, (sketch.serialize(),)))
+copyreg.pickle(tdigest_double, lambda sketch: (_tdigest, (sketch.serialize(),)))

@@ -1,0 +1,66 @@
+"""A uniform sample of bounded size: each row draws a number, and the k lowest numbers win, wherever they were drawn.
+
+Efraimidis and Spirakis, "Weighted random sampling with a reservoir", Information Processing Letters 2006, with equal
+weights.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from ..aggregator import Aggregator
+from ..errors import check_whole
+from .columns import Doubles
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+State = tuple[Doubles, pa.Array | None]
+
+
+class ReservoirSample(Aggregator):
+    """k values of a column, drawn without replacement, or all where there are fewer; every row is as likely.
+
+    A task that runs again draws anew.
+
+    Args:
+        column: the values; NULL is a value.
+        k: how many, from 1 on.
+        returns: an array of the column's type.
+
+    Raises:
+        SaltwiseValueError: k is not a whole number from 1 on.
+
+    >>> sample = ReservoirSample("ms", 2, returns="array<int>")
+    >>> len(sample.finish(sample.update(sample.zero(), pa.record_batch({"ms": [1, 2, 3]}))))
+    2
+    """
+
+    approximate = True
+
+    def __init__(self, column: str | Column, k: int, returns: Any) -> None:
+        check_whole("k", k)
+        self.k = k
+        self.returns = returns
+        super().__init__(column)
+
+    def zero(self) -> State:
+        return np.empty(0), None
+
+    def update(self, state: State, batch: pa.RecordBatch) -> State:
+        return self.merge(state, (np.random.default_rng().random(batch.num_rows), batch.column(0)))
+
+    def merge(self, a: State, b: State) -> State:
+        if a[1] is None or b[1] is None:
+            a, b = (b, a) if a[1] is None else (a, b)
+            drawn, values = a
+        else:
+            drawn, values = np.concatenate([a[0], b[0]]), pa.concat_arrays([a[1], b[1]])
+        lowest = np.argsort(drawn)[: self.k]
+        return drawn[lowest], None if values is None else values.take(pa.array(lowest))
+
+    def finish(self, state: State) -> list[Any]:
+        return [] if state[1] is None else state[1].to_pylist()
