@@ -51,7 +51,7 @@ object SaltwiseConf {
     .createOptional
 
   val SketchCapacity: OptionalConfigEntry[Int] = buildConf(Prefix + "sketch.capacity")
-    .doc("Counters of a SpaceSaving sketch, at least 1/theta. Default: 4/theta, and 2048 for local.")
+    .doc("Counters of a SpaceSaving sketch, at least 1/theta. Default: 4/theta, 2048 for local, and 10000 for placement.")
     .version("0.1.0")
     .intConf
     .createOptional
