@@ -93,7 +93,7 @@ def test_the_report_predicts_placements_and_what_none_of_them_can(visits: DataFr
 
 def test_where_all_keys_are_known_placement_is_predicted_as_it_comes_out(spark: SparkSession) -> None:
     df = spark.range(0, 20_000, 1, 2).selectExpr("cast(pow(300, (id * 7919 % 100003) / 100003.0) AS int) AS k")
-    report = saltwise.skew_report(df, "k", partitions=8, theta=0.01)
+    report = saltwise.skew_report(df, "k", partitions=8, theta=0.001)
     counts = df.groupBy(F.xxhash64("k").alias("hash")).count().collect()
     hashes, rows = np.array([row["hash"] for row in counts]), np.array([row["count"] for row in counts])
     functions = {
