@@ -163,11 +163,7 @@ def run(parts: Mapping[str, Part], cells: Cells, minutes: float, only: set[At] |
 
 
 def started() -> SparkSession:
-    spark = session(
-        spark__jars=users_jar(),
-        spark__sql__adaptive__enabled="true",
-        spark__sql__execution__arrow__pyspark__enabled="true",
-    )
+    spark = session(spark__jars=users_jar(), spark__sql__adaptive__enabled="true")
     register_users_aggregates(spark)
     return spark
 
