@@ -459,7 +459,7 @@ def test_spark_shows_the_error(spark: SparkSession) -> None:
         df.skew_groupby("k").agg(odd("x")).collect()  # type: ignore[operator]
 
     assert re.search(
-        r"AggregatorError: odd\.update raised ZeroDivisionError: .*?; this was for key 0 with 360 rows among rows 0 to 359 of "
+        r"AggregatorError: odd\.update raised ZeroDivisionError: .*?; this was for key 0 with 366 rows among rows 0 to 365 of "
         r"task 0\.",
         str(raised.value),
     )

@@ -193,9 +193,10 @@ def _bound(df: DataFrame, each: Aggregator) -> Bound:
 
     sent = copy.copy(each)
     # Columns do not travel to tasks.
-    sent.columns = tuple(df.select(*each.columns).columns)
+    names = df.select(*each.columns).columns
+    sent.columns = tuple(names)
     state = None if each.state is None else to_arrow_type(type_of(df.sparkSession, each.state))
-    return Bound(sent, [*sent.columns], to_arrow_type(type_of(df.sparkSession, each.returns)), state)
+    return Bound(sent, names, to_arrow_type(type_of(df.sparkSession, each.returns)), state)
 
 
 def type_of(spark: SparkSession, of: DataType | str) -> DataType:

@@ -128,7 +128,7 @@ def key_codes(columns: pa.Table) -> Codes:
     """Number the keys of rows: rows with the same number have equal keys.
 
     >>> key_codes(pa.table({"a": ["x", None, "x", "x"], "b": [[1], [1], [1], [2]]})).tolist()
-    [1, 0, 1, 2]
+    [0, 2, 0, 1]
     """
     codes = np.zeros(columns.num_rows, np.int64)
     for column in columns.columns:

@@ -51,7 +51,7 @@ def register_aggregator(spark: SparkSession, name: str, aggregator: Aggregator) 
         )
     names = [column if isinstance(column, str) else f"_{i}" for i, column in enumerate(aggregator.columns)]
 
-    def of_group(first: pd.Series, *others: pd.Series) -> Any:
+    def of_group(first: Any, *others: Any) -> Any:
         columns = [first, *others]
         if len(columns) != len(names):
             raise SaltwiseValueError(f"{name} got {len(columns)} arguments; it takes {len(names)}: {', '.join(names)}.")
@@ -62,4 +62,6 @@ def register_aggregator(spark: SparkSession, name: str, aggregator: Aggregator) 
             state = aggregator.update(state, batch if aggregator.batches == "arrow" else batch.to_pandas())
         return aggregator.finish(state)
 
+    # Spark reads them, and pandas is not there where this module is imported.
+    of_group.__annotations__ = {"first": pd.Series, "others": pd.Series, "return": Any}
     spark.udf.register(name, pandas_udf(of_group, returns))  # type: ignore[call-overload]
