@@ -35,8 +35,8 @@ def main(rows: int, rounds: int) -> None:
             print_ratios(f"{rows:,} rows, z = {z}", interleaved(scans, rounds), "GROUP BY", {})
             plans = {
                 "from a sample": planned(spark, plain),
+                "known from the query before": planned(spark, plain, forget=False),
                 "from analyze": planned(spark, analyzed),
-                "known from an earlier query": planned(spark, plain, forget=False),
             }
             print_ratios("planning", interleaved(plans, 5 * rounds), "from a sample", {})
     console.print("Each figure is the median of", rounds, "interleaved rounds, five times as many of planning.")
