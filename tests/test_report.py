@@ -260,8 +260,8 @@ def test_a_wrong_option_is_refused_in_one_sentence(visits: DataFrame, options: d
         ),
         (
             "SKEW_GROUPBY(pkg, 'partition=3')",
-            "option is 'partition'; it must be one of choices, epsilon, hot, partitions, sketch.capacity, strategy, "
-            "theta; did you mean 'partitions'?",
+            "option is 'partition'; it must be one of choices, epsilon, hot, partitions, placement.cost, "
+            "placement.function, sketch.capacity, strategy, theta; did you mean 'partitions'?",
         ),
         (
             "SKEW_GROUPBY('theta=2')",
