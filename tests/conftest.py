@@ -17,6 +17,9 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
 import saltwise
+from saltwise.options import PLACEMENT
+
+PLACED = "Exchange placement("
 
 Query = str | Callable[[SparkSession], DataFrame]
 """SQL text, or a function that builds a DataFrame: it is built anew under each conf."""
@@ -123,7 +126,8 @@ class Agree:
             toggle = toggled({"strategy": strategy, **({"partitions": 4} if strategy == "split" else {}), **given})
             ours = self._run(query, {**(conf or {}), **toggle})
             chosen = "dchoices" if strategy == "split" and not adaptive else strategy
-            assert f"], {chosen}, n=" in ours.plan, ours.plan
+            said = PLACED if chosen in PLACEMENT and chosen != "hash" else f"], {chosen}, n="
+            assert said in ours.plan, ours.plan
             self._compare(stock, ours, close, routes if strategy in strategies else None, f"strategy {strategy}")
 
     def auto(self, query: Query, *, sample: bool, close: Collection[str] = ()) -> set[str]:
@@ -205,7 +209,7 @@ class Agree:
             return Answer(df)
 
     def _compare(self, stock: Answer, ours: Answer, close: Collection[str], routes: int | None, what: str) -> None:
-        found = ours.plan.count("SkewRoute ") + ours.plan.count("SkewLocal ")
+        found = sum(map(ours.plan.count, ("SkewRoute ", "SkewLocal ", PLACED)))
         assert found == routes if routes is not None else found >= 1, ours.plan
         wrong = differences(stock, ours, close)
         assert not wrong, "\n".join([f"{what} gives another answer:", *wrong, ours.plan])

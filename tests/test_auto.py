@@ -63,17 +63,6 @@ def test_the_choice_follows_the_keys_and_the_function(
     assert choice(saltwise_lines(df)) == chosen, saltwise_lines(df)
 
 
-def test_one_map_task_leaves_cores_idle_that_reduce_tasks_do_not(
-    spark: SparkSession, saltwise_lines: SaltwiseLines
-) -> None:
-    def chosen(tasks: int) -> str:
-        rows = spark.range(0, ROWS, 1, tasks).selectExpr(f"{NOISE.format(200)} AS k", "id % 1000 AS v")
-        grouped = skew_groupby(rows, "k", partitions=8)
-        return choice(saltwise_lines(grouped.agg(F.percentile_approx("v", 0.5))))
-
-    assert (chosen(4), chosen(1)) == ("stock", "split")
-
-
 def test_auto_gives_the_same_answers(agree: Agree) -> None:
     query = f"SELECT k, count(*), sort_array(collect_list(v)) FROM (SELECT {MILLION} AS k, id % 9 AS v FROM range(0, {ROWS}, 1, 4)) GROUP BY k"
     agree.pair(query, query.replace("SELECT k", "SELECT /*+ SKEW_GROUPBY */ k", 1), routes=1)

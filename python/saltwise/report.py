@@ -246,7 +246,11 @@ def _placements(shares: list[tuple[int, float]], n: int, theta: float) -> dict[s
         from .predictplacement import predict_placements
     except ImportError:
         return {}
-    return predict_placements([(key, share) for key, share in shares if share > 0], n, theta)
+    # Keys that differ in where NULL is inside of them have one hash, and are placed together.
+    of_hash: dict[int, float] = {}
+    for key, share in shares:
+        of_hash[key] = of_hash.get(key, 0.0) + share
+    return predict_placements([(key, share) for key, share in of_hash.items() if share > 0], n, theta)
 
 
 def _placement_advice(
