@@ -185,6 +185,7 @@ def test_sparks_own_aggregates_stand_beside_in_any_order(spark: SparkSession) ->
         assert alike(one, other, 1e-9), (one, other)
 
 
+@pytest.mark.parametrize("engine", ["plugin", "arrow"])
 def test_keys_of_each_type_are_grouped_as_spark_groups_them(spark: SparkSession, engine: str) -> None:
     columns = [
         f"element_at(array({values}), 1 + CAST(id % size(array({values})) AS INT)) AS k{i}"
