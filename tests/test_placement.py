@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 # Python workers cannot import this module.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
-TOGGLE = {"spark.saltwise.placement.enabled": True, "spark.saltwise.auto.smallInput": 0}
+TOGGLE = {"spark.saltwise.placement.enabled": True}
 
 GROUPS, N = 300, 16
 
@@ -96,6 +96,12 @@ def exchanges(df: DataFrame) -> list[str]:
     """The exchanges of rows, from the top; those of the pass over the keys belong to a subquery and are left out."""
     outer = [line for line in plan(df).splitlines() if not re.match(r".*:  ", line)]
     return [found[1] for line in outer if (found := re.search(r"Exchange (\w+)", line))]
+
+
+@pytest.fixture(autouse=True)
+def any_input_is_large(with_conf: WithConf) -> Iterator[None]:
+    with with_conf({"spark.saltwise.auto.smallInput": 0}):
+        yield
 
 
 # Answers
@@ -270,6 +276,11 @@ def test_the_toggle_leaves_aggregates_alone_that_may_be_split(rows: DataFrame, w
             r"its input has about \d+ bytes, and spark.saltwise.auto.smallInput is 1073741824",
         ),
         (
+            lambda rows: skew_groupby(rows, "k").agg(mean("v")),
+            {"spark.saltwise.auto.smallInput": "1g"},
+            r"its input has about \d+ bytes, and spark.saltwise.auto.smallInput is 1073741824",
+        ),
+        (
             lambda rows: rows.repartition(3, "k").groupBy("k").applyInPandas(summed, SUMMED),
             {},
             "its rows are already grouped by key, without another shuffle",
@@ -332,22 +343,22 @@ def test_rows_by_key_are_shuffled_again_where_the_user_says_so(rows: DataFrame) 
 def test_what_is_no_mere_scan_is_computed_once_unless_it_was_asked_for(
     rows: DataFrame, with_conf: WithConf, saltwise_lines: SaltwiseLines
 ) -> None:
-    def query(group_by: Callable[[DataFrame, str], Any]) -> DataFrame:
+    def query(group_by: Callable[..., Any], **strategy: str) -> DataFrame:
         inner = rows.groupBy("k", "s").applyInPandas(
             lambda g: pd.DataFrame({"k": [g["k"].iloc[0]], "v": [g["v"].sum()]}), "k bigint, v bigint"
         )
         both = inner.union(inner.where("k > 7"))
-        grouped: DataFrame = group_by(both, "k").applyInPandas(summed, SUMMED)
+        grouped: DataFrame = group_by(both, "k", **strategy).applyInPandas(summed, SUMMED)
         return grouped.where("rows > 1")
 
     wanted = answers(query(DataFrame.groupBy))
     with with_conf(TOGGLE):
         ours = query(DataFrame.groupBy)
-        reason = "a pass over its keys would compute its rows a second time; cache them, or group by skew_groupby"
+        reason = "a pass over its keys would compute its rows a second time; cache them, or name a strategy"
         assert f"SkewGroupBy left alone: {reason}" in saltwise_lines(ours)
         assert plan(ours).count("Exchange placement") == 2
         assert answers(ours) == wanted
-        assert answers(query(skew_groupby)) == wanted
+        assert answers(query(skew_groupby, strategy="offgreedy")) == wanted
 
 
 # What is refused

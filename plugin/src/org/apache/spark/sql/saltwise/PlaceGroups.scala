@@ -77,8 +77,9 @@ final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
     val toggled = conf.getConf(SaltwiseConf.PlacementEnabled)
     lazy val hint = SkewGroupByHint.below(node).map(_.options)
     lazy val options = SkewOptions.resolve(hint.getOrElse(Map.empty), conf)
-    def by(keys: Seq[Expression], asked: Boolean = false) =
-      Some(Groups(keys, hint, options, asked || hint.isDefined))
+    lazy val named = hint.exists(given =>
+      given.get("strategy").exists(_ != SkewStrategy.Auto) || given.contains("placement.function"))
+    def by(keys: Seq[Expression], asked: Boolean = false) = Some(Groups(keys, hint, options, asked || named))
     node match {
       case aggregate: Aggregate if aggregate.groupingExpressions.nonEmpty =>
         val rewritten = hint.isDefined || conf.getConf(SaltwiseConf.Enabled)
@@ -110,7 +111,7 @@ final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
     } else {
       val (function, workers) = functionOf(keys, rows, groups)
       if (!groups.asked && function.isInstanceOf[ScalarSubquery] && !isCheap(rows)) {
-        left("a pass over its keys would compute its rows a second time; cache them, or group by skew_groupby")
+        left("a pass over its keys would compute its rows a second time; cache them, or name a strategy")
       } else if (workers == 1) left("there is one partition, so there is nothing to balance")
       else node.withNewChildren(Seq(Placed(keys, PlaceKey(GroupingKeys.hash(keys), function), workers, rows)))
     }
@@ -192,7 +193,7 @@ object PlaceGroups {
 
   /**
    * @param hint  options of these groups alone
-   * @param asked whether placement was asked for: where only the session's toggle means them, it has to be worth it
+   * @param asked whether placement was asked for by name: where it was not, it has to be worth it
    */
   private final case class Groups(
       keys: Seq[Expression], hint: Option[Map[String, String]], options: SkewOptions, asked: Boolean)
