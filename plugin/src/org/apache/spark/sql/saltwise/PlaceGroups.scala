@@ -89,7 +89,7 @@ final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
         if (chosen || byDefault) by(aggregate.groupingExpressions, asked = chosen) else None
       case window: Window if toggled && !window.windowExpressions.exists(e => limited.contains(e.exprId)) =>
         Some(Groups(window.partitionSpec, None, options, asked = false))
-      case _ => GroupMap.keys(node).filter(_ => toggled || hint.isDefined).flatMap(by(_))
+      case _ => GroupMap.keys(node).filter(_ => toggled || hint.isDefined).flatMap(by(_, asked = hint.isDefined))
     }
   }
 
