@@ -38,6 +38,7 @@ def test_the_code_of_the_readme_runs(spark: SparkSession, capsys: pytest.Capture
             assert spark.sql(code).collect(), code
         ran += 1
     spark.catalog.dropTempView("flights")
+    spark.conf.unset("spark.saltwise.placement.enabled")  # which the README switches on
     assert ran == 12
     assert "Leave it alone" in capsys.readouterr().out or names["report"]
 
