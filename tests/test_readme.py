@@ -21,7 +21,7 @@ MODULES = (
     *("spacesaving", "streams", "arrow", "calls", "functions", "mergeable", "routing", "udfs"),
     *("keyhash", "partition", "consistenthash", "hashpair", "partitionformat", "resources", "partitioncosts"),
     *("construction", "largestfirst", "keyweights", "placementhistory", "placementstore", "placing", "constructed"),
-    *("analyze", "predictplacement", "sealed", "statefulaggregate"),
+    *("analyze", "predictplacement", "sealed", "statefulaggregate", "keycolumns"),
     *("aggregator", "associativity", "combining", "sqlaggregate", "aggregates.columns", "aggregates.quantiles"),
     *("aggregates.distinct", "aggregates.reservoir", "aggregates.topk", "aggregates.moments", "aggregates.regression"),
     *("aggregates.bloomfilter", "aggregates.naivebayes", "aggregates.histogram", "aggregates.heavyhitters"),

@@ -647,10 +647,20 @@ def test_describe_function_tells_what_the_manifest_tells(spark: SparkSession, fu
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function["name"])
-def test_the_examples_of_the_manifest_give_their_results(spark: SparkSession, function: dict[str, Any]) -> None:
+def test_the_examples_of_the_manifest_give_their_results(
+    spark: SparkSession, function: dict[str, Any], orders: None
+) -> None:
     assert function["examples"]
     for example in function["examples"]:
         assert printed(spark, example["sql"].rstrip(";")) == example["result"].split("\n")
+
+
+@pytest.fixture
+def orders(spark: SparkSession) -> Iterator[None]:
+    """The table that the manifest's examples read."""
+    spark.sql("CREATE TABLE orders USING parquet AS SELECT * FROM VALUES ('a'), ('b'), ('a'), ('a') AS t(customer)")
+    yield
+    spark.sql("DROP TABLE orders")
 
 
 def printed(spark: SparkSession, query: str) -> list[str]:

@@ -23,6 +23,7 @@ from pyspark.sql.types import BinaryType, DataType, StructField, StructType
 from .aggregator import Aggregator
 from .calls import call_of
 from .errors import SaltwiseError, SaltwiseValueError
+from .keycolumns import as_column, flattened
 from .mergeable import NULL_IS_A_VALUE, RULES
 from .options import SkewOptions
 from .session import session_options
@@ -72,8 +73,7 @@ def taking_aggregators(grouped: Any, df: DataFrame, cols: Sequence[Any], options
     of = type(grouped)
     # Whatever class Spark has for it, and users ask for, it stays one of these.
     made: Any = object.__new__(type(of.__name__, (TakesAggregators, of), {}))
-    flat = list(cols[0]) if len(cols) == 1 and isinstance(cols[0], list) else list(cols)
-    vars(made).update(vars(grouped), _rows=df, _options=options, _cols=flat)
+    vars(made).update(vars(grouped), _rows=df, _options=options, _cols=flattened(cols))
     return made
 
 
@@ -86,7 +86,7 @@ def aggregated(
 ) -> DataFrame:
     """Return a DataFrame of one row a group, with names and types as Spark would give them."""
     try:
-        from .arrow import WORKER, as_column, check_travels, named, routed
+        from .arrow import WORKER, check_travels, named, routed
         from .combining import AT, STATES, combine, merge
         from .routing import settled
         from .schemes import SPLITTING

@@ -19,6 +19,7 @@ from pyspark.sql.types import ArrayType, DataType, IntegerType, MapType, Numeric
 
 from .calls import Call
 from .errors import SaltwiseError, SaltwiseValueError
+from .keycolumns import as_column, flattened
 from .mergeable import Mergeable, mergeable, of_call
 from .routing import Router, Routing
 
@@ -52,7 +53,7 @@ class ArrowGroupedData:
     def __init__(self, df: DataFrame, cols: Sequence[Column | str | int | list[Any]], routing: Routing) -> None:
         if df.isStreaming:
             raise SaltwiseError("The DataFrame is a stream, and engine='arrow' groups tables: use df.groupBy.")
-        keys = list(cols[0]) if len(cols) == 1 and isinstance(cols[0], list) else list(cols)
+        keys = flattened(cols)
         if not keys:
             raise SaltwiseValueError("cols is empty; name at least one column to group by, or use df.agg.")
         self._df = df
@@ -225,13 +226,6 @@ def worker_numbers(workers: int) -> np.ndarray[Any, np.dtype[np.int32]]:
             missing -= 1
         number += 1
     return numbers
-
-
-def as_column(df: DataFrame, key: Any) -> Column:
-    """Return the Column of one argument of ``groupBy``: a Column, a name, or a position from 1 on."""
-    if isinstance(key, int):
-        return df[key - 1]
-    return F.col(key) if isinstance(key, str) else key
 
 
 def named(prefix: str, columns: Sequence[Column]) -> tuple[list[Column], list[Column]]:

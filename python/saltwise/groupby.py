@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .aggregated import taking_aggregators
 from .errors import SaltwiseError, SaltwiseValueError
+from .keycolumns import as_column, flattened
 from .options import CONSTRUCTED, SkewOptions, hot_json
 from .session import require_plugin, session_options
 
@@ -110,8 +111,7 @@ def _constructed(
         from .constructed import constructed
     except ImportError as error:
         raise SaltwiseError(f"placement needs {error.name}: run pip install 'saltwise[simulate]'.") from error
-    keys = list(cols[0]) if len(cols) == 1 and isinstance(cols[0], list) else list(cols)
-    return constructed(df, [df[key - 1] if isinstance(key, int) else key for key in keys], options, placement)
+    return constructed(df, [as_column(df, key) for key in flattened(cols)], options, placement)
 
 
 def _by_arrow(df: DataFrame, cols: tuple[Any, ...], options: SkewOptions) -> Any:

@@ -38,7 +38,7 @@ def predict_placements(keys: Sequence[tuple[int, float]], workers: int, theta: f
     functions: dict[str, PartitionFunction] = {
         "hash": UniformHash(workers),
         "consistent": ConsistentHash(workers),
-        "offgreedy": largest_first(hashes, shares, workers),
+        "offgreedy": largest_first(hashes, shares, workers, replicas=0),
     }
     if COMPILED:
         functions["readj"] = construct(hashes[head], shares[head], workers, algorithm="readj", resources=RESOURCES)

@@ -25,7 +25,27 @@ if TYPE_CHECKING:
 QUARTILES = (0.25, 0.5, 0.75)
 
 
-class KllQuantiles(Aggregator):
+class _Quantiles(Aggregator):
+    """What sketches of a library's have in common: they take arrays of doubles, and merge in place."""
+
+    returns = "array<double>"
+    approximate = True
+
+    def __init__(self, column: str | Column, probabilities: Sequence[float], k: int) -> None:
+        super().__init__(column)
+        self.probabilities = _probabilities(probabilities)
+        self.k = k
+
+    def update(self, state: Any, batch: pa.RecordBatch) -> Any:
+        state.update(np.array(doubles(batch.column(0))))  # a copy: the sketch takes arrays that may be written to
+        return state
+
+    def merge(self, a: Any, b: Any) -> Any:
+        a.merge(b)
+        return a
+
+
+class KllQuantiles(_Quantiles):
     """Quantiles of a number column by a KLL sketch, as an array of doubles; NULL where there is no number.
 
     Args:
@@ -41,30 +61,17 @@ class KllQuantiles(Aggregator):
     [3.0]
     """
 
-    returns = "array<double>"
-    approximate = True
-
     def __init__(self, column: str | Column, probabilities: Sequence[float] = QUARTILES, k: int = 200) -> None:
-        super().__init__(column)
-        self.probabilities = _probabilities(probabilities)
-        self.k = k
+        super().__init__(column, probabilities, k)
 
     def zero(self) -> Any:
         return kll_doubles_sketch(self.k)
-
-    def update(self, state: Any, batch: pa.RecordBatch) -> Any:
-        state.update(np.array(doubles(batch.column(0))))  # a copy: the sketch takes arrays that may be written to
-        return state
-
-    def merge(self, a: Any, b: Any) -> Any:
-        a.merge(b)
-        return a
 
     def finish(self, state: Any) -> list[float] | None:
         return None if state.is_empty() else list(state.get_quantiles(self.probabilities))
 
 
-class TDigestQuantiles(Aggregator):
+class TDigestQuantiles(_Quantiles):
     """Quantiles of a number column by a t-digest, as an array of doubles; NULL where there is no number.
 
     Args:
@@ -80,24 +87,11 @@ class TDigestQuantiles(Aggregator):
     [2.0]
     """
 
-    returns = "array<double>"
-    approximate = True
-
     def __init__(self, column: str | Column, probabilities: Sequence[float] = QUARTILES, k: int = 100) -> None:
-        super().__init__(column)
-        self.probabilities = _probabilities(probabilities)
-        self.k = k
+        super().__init__(column, probabilities, k)
 
     def zero(self) -> Any:
         return tdigest_double(self.k)
-
-    def update(self, state: Any, batch: pa.RecordBatch) -> Any:
-        state.update(np.array(doubles(batch.column(0))))  # a copy: the sketch takes arrays that may be written to
-        return state
-
-    def merge(self, a: Any, b: Any) -> Any:
-        a.merge(b)
-        return a
 
     def finish(self, state: Any) -> list[float] | None:
         return None if state.is_empty() else [state.get_quantile(p) for p in self.probabilities]

@@ -2,13 +2,15 @@ package org.apache.spark.sql.saltwise
 
 import scala.reflect.ClassTag
 
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.{Expression, NamedExpression, ScalarSubquery}
 import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LogicalPlan}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.exchange.{REPARTITION_BY_NUM, ShuffleExchangeExec, ShuffleOrigin}
+import org.apache.spark.sql.internal.SessionState
 
-/** Makes nodes of Spark whose constructors differ between the supported versions: later ones have more parameters. */
+/** What differs between the supported versions of Spark: constructors, which have more parameters in later ones, and a class. */
 object AcrossVersions {
 
   /** An exchange with a number of partitions that AQE keeps. */
@@ -24,6 +26,10 @@ object AcrossVersions {
 
   def scalarSubquery(plan: LogicalPlan): ScalarSubquery =
     make[ScalarSubquery](Seq(plan, Seq.empty[Expression], NamedExpression.newExprId, Seq.empty[Expression]), None)
+
+  /** `SparkSession` became an interface in 4.0, hence the call by name. */
+  def state(session: SparkSession): SessionState =
+    session.getClass.getMethod("sessionState").invoke(session).asInstanceOf[SessionState]
 
   private def make[T](first: Seq[AnyRef], more: AnyRef)(implicit node: ClassTag[T]): T = {
     val constructor = node.runtimeClass.getConstructors.maxBy(_.getParameterCount)

@@ -8,7 +8,6 @@ import org.apache.spark.sql.catalyst.optimizer.InferWindowGroupLimit
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.internal.SessionState
 import org.apache.spark.sql.types.NumericType
 
 /** Its rows lie by a partition function of their key: all rows of a key are where `worker`, a [[PlaceKey]], says. */
@@ -79,7 +78,7 @@ final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
     lazy val options = SkewOptions.resolve(hint.getOrElse(Map.empty), conf)
     lazy val named = hint.exists(given =>
       given.get("strategy").exists(_ != SkewStrategy.Auto) || given.contains("placement.function"))
-    def by(keys: Seq[Expression], asked: Boolean = false) = Some(Groups(keys, hint, options, asked || named))
+    def by(keys: Seq[Expression], asked: Boolean) = Some(Groups(keys, hint, options, asked || named))
     node match {
       case aggregate: Aggregate if aggregate.groupingExpressions.nonEmpty =>
         val rewritten = hint.isDefined || conf.getConf(SaltwiseConf.Enabled)
@@ -185,8 +184,7 @@ final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
         s"column of numbers that the query reads: ${rows.output.map(_.name).mkString(", ")}."))
   }
 
-  /** `SparkSession` became an interface in 4.0, hence the call by name. */
-  private lazy val state = session.getClass.getMethod("sessionState").invoke(session).asInstanceOf[SessionState]
+  private lazy val state = AcrossVersions.state(session)
 }
 
 object PlaceGroups {

@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.execution.{PlanLater, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
-import org.apache.spark.sql.internal.{SessionState, SQLConf}
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.IntegerType
 
 /**
@@ -88,8 +88,7 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
       case _ => Right(options)
     }
 
-  /** `SparkSession` became an interface in 4.0, hence the call by name. */
-  private lazy val state = session.getClass.getMethod("sessionState").invoke(session).asInstanceOf[SessionState]
+  private lazy val state = AcrossVersions.state(session)
 
   private lazy val stockAggregation: SparkStrategy = state.planner.Aggregation
 
