@@ -18,6 +18,7 @@ from .functions import register
 from .groupby import skew_groupby
 from .report import SkewReport, skew_report
 from .session import Status, configure, jar_path, status
+from .skewbatches import SkewBatch, SkewListener, skew_batches
 from .sqlaggregate import register_aggregator
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ __all__ = [
     "PluginMissingError",
     "SaltwiseError",
     "SaltwiseValueError",
+    "SkewBatch",
+    "SkewListener",
     "SkewReport",
     "StatefulAggregate",
     "Status",
@@ -47,6 +50,7 @@ __all__ = [
     "jar_path",
     "register",
     "register_aggregator",
+    "skew_batches",
     "skew_groupby",
     "skew_report",
     "status",

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.saltwise
 
+import java.util.{Map, UUID}
+
 import scala.reflect.ClassTag
 
 import org.apache.spark.sql.SparkSession
@@ -8,7 +10,8 @@ import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LogicalPlan}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.exchange.{REPARTITION_BY_NUM, ShuffleExchangeExec, ShuffleOrigin}
-import org.apache.spark.sql.internal.SessionState
+import org.apache.spark.sql.internal.{SessionState, SharedState}
+import org.apache.spark.sql.streaming.StreamingQuery
 
 /** What differs between the supported versions of Spark: constructors, which have more parameters in later ones, and a class. */
 object AcrossVersions {
@@ -30,6 +33,13 @@ object AcrossVersions {
   /** `SparkSession` became an interface in 4.0, hence the call by name. */
   def state(session: SparkSession): SessionState =
     session.getClass.getMethod("sessionState").invoke(session).asInstanceOf[SessionState]
+
+  /** The stream whose batch is planned in this thread. Its class moved in 4.1, so the map is taken for one of its interface. */
+  def runningStream(session: SparkSession): Option[StreamingQuery] =
+    Option(session.sparkContext.getLocalProperty("sql.streaming.queryId")).flatMap { id =>
+      val shared = session.getClass.getMethod("sharedState").invoke(session).asInstanceOf[SharedState]
+      Option(shared.activeStreamingQueries.asInstanceOf[Map[UUID, StreamingQuery]].get(UUID.fromString(id)))
+    }
 
   private def make[T](first: Seq[AnyRef], more: AnyRef)(implicit node: ClassTag[T]): T = {
     val constructor = node.runtimeClass.getConstructors.maxBy(_.getParameterCount)

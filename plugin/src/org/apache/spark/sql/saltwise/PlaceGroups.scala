@@ -1,7 +1,5 @@
 package org.apache.spark.sql.saltwise
 
-import scala.util.control.NonFatal
-
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.InferWindowGroupLimit
@@ -33,6 +31,12 @@ object GroupMap {
     case "FlatMapGroupsInPandas" | "FlatMapGroupsInArrow" => Some(plan.productElement(0).asInstanceOf[Seq[Attribute]])
     case _ => None
   }
+
+  /** What keeps a state for each group, in Scala and in Python; their classes differ between the versions. */
+  def keepsState(plan: LogicalPlan): Boolean = plan.nodeName match {
+    case "FlatMapGroupsWithState" | "FlatMapGroupsInPandasWithState" => true
+    case name => name.startsWith("TransformWithState")
+  }
 }
 
 /**
@@ -62,12 +66,7 @@ final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
       val limited = windowsWithLimit(plan)
       plan.transformUp {
         case node: UnaryNode if !node.isStreaming && !node.child.isInstanceOf[LeftAlone] =>
-          try groups(node, limited).map(placed(node, _)).getOrElse(node) catch {
-            case e: SaltwiseException => throw e
-            case e @ (NonFatal(_) | _: LinkageError) =>
-              SkewAggregation.logOnce(e)
-              node
-          }
+          SkewAggregation.orStock[LogicalPlan](node)(groups(node, limited).map(placed(node, _)).getOrElse(node))
       }
     }
 

@@ -98,6 +98,16 @@ abstract class HeadRouter(n: Int, source: Int, theta: Double, capacity: Int)
 
   protected def routeHead(key: Long, counter: Int): Int
 
+  /**
+   * Begins with what is known of the head, as if the source had seen some rows before. These count as many as make a key
+   * with a share of theta hot, so a head that is another one by now is soon forgotten.
+   */
+  final def remember(known: Seq[HeadKey]): Unit = {
+    val rows = math.ceil(HeadRouter.MinimumRows / theta)
+    known.foreach(key => sketch.offer(key.hash, math.ceil(key.share * rows).toLong))
+    sketch.pass(math.max(0, rows.toLong - sketch.total))
+  }
+
   /** Called once for each row, after the sketch has counted it. */
   protected def observed(): Unit = ()
 
@@ -115,6 +125,9 @@ abstract class HeadRouter(n: Int, source: Int, theta: Double, capacity: Int)
     count >= HeadRouter.MinimumRows && count >= theta * sketch.total
   }
 }
+
+/** A key of the head: the hash of the key, and its share of rows. */
+final case class HeadKey(hash: Long, share: Double)
 
 object HeadRouter {
   /** Fewer rows than this never make a key hot. */

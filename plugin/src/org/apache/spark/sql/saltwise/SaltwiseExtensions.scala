@@ -21,6 +21,7 @@ class SaltwiseExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectOptimizerRule(_ => LiftSkewGroupByHint)
     // Once columns are pruned and filters pushed down, which placement would stand in the way of.
     extensions.injectPreCBORule(PlaceGroups(_))
+    extensions.injectPreCBORule(RouteStreams(_))
     // Where Spark chooses operators: what is below an aggregate is not planned yet, so nothing is planned twice.
     extensions.injectPlannerStrategy(SkewAggregation(_))
     // Between the stages of adaptive execution.

@@ -37,9 +37,10 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case SkewGroupByHint(_, child) => planLater(child) :: Nil
     case placed: Placed => placed.exchange(planLater(placed.child)) :: Nil
+    case routed: Routed => routed.exchange(planLater(routed.child)) :: Nil
     case LeftAlone(reason, child) => SkewLeftAloneExec(reason, planLater(child)) :: Nil
     case node: UnaryNode if node.child.isInstanceOf[Placed] || node.child.isInstanceOf[LeftAlone] => Nil
-    // Streaming aggregates are planned by a strategy of their own.
+    // Streaming aggregates are planned by a strategy of Spark's, above what RouteStreams puts below them.
     case aggregate: Aggregate if aggregate.groupingExpressions.nonEmpty && !aggregate.isStreaming =>
       val hint = SkewGroupByHint.below(aggregate)
       if (hint.isEmpty && !conf.getConf(SaltwiseConf.Enabled)) Nil
@@ -48,28 +49,25 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
   }
 
   private def planOrLeave(aggregate: Aggregate, hint: Map[String, String]): Seq[SparkPlan] =
-    try {
+    orStock(Seq.empty[SparkPlan]) {
       val options = SkewOptions.resolve(hint, conf)
       val stock = stockAggregation(aggregate)
       reasonToLeave(aggregate, options, stock).toLeft(()).flatMap(_ => choose(aggregate, options, stock)) match {
         case Left(reason) => stock.map(SkewLeftAloneExec(reason, _))
-        case Right(chosen) =>
-          val hot = hotKeys(aggregate, chosen, ofThisQuery = hint.contains("hot"))
-          val named = if (hot.isEmpty) chosen.copy(hot = None) else chosen
-          val reason = if (named.dependsOnOrder) unstableRows(aggregate.child) else None
+        case Right(asked) =>
+          val keys = GroupingKeys.of(aggregate)
+          val (chosen, hot) = hotKeys(keys, asked, ofThisQuery = hint.contains("hot"))
+          val reason = if (chosen.dependsOnOrder) unstableRows(aggregate.child) else None
           reason match {
             case Some(reason) => stock.map(SkewLeftAloneExec(reason, _))
-            case None if named.strategy == SkewStrategy.Split => stock.map(SplitAggregation(aggregate, named, _))
-            case None if named.strategy == SkewStrategy.Local =>
-              stock.map(LocalAggregation(named, conf.getConf(SaltwiseConf.LocalMemory), _))
-            case None => stock.map(route(aggregate, named, hot, _))
+            case None if chosen.strategy == SkewStrategy.Split => stock.map(SplitAggregation(aggregate, chosen, _))
+            case None if chosen.strategy == SkewStrategy.Local =>
+              stock.map(LocalAggregation(chosen, conf.getConf(SaltwiseConf.LocalMemory), _))
+            case None => stock.map(_.transformUp {
+              case child @ PlanLater(logical) if logical eq aggregate.child => route(keys, chosen, hot, Nil, logical, child)
+            })
           }
       }
-    } catch {
-      case e: SaltwiseException => throw e
-      case e @ (NonFatal(_) | _: LinkageError) =>
-        logOnce(e)
-        Nil
     }
 
   /** What auto stands for, or why it leaves the aggregate alone. Without adaptive execution nobody could decide a split. */
@@ -119,8 +117,34 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
     }
   }
 
+  /** The last check before the rewrite: every plan of `stock` must read the child once, through Partial. */
+  private def isTwoPhase(stock: SparkPlan, aggregate: Aggregate): Boolean = {
+    val modes = stock.collect { case node: BaseAggregateExec => node.aggregateExpressions.map(_.mode).distinct }
+    modes == Seq(Seq(Final), Seq(Partial)) &&
+      stock.collect { case PlanLater(child) if child eq aggregate.child => child }.length == 1
+  }
+}
+
+object SkewAggregation {
+  @volatile private var logged = false
+
+  /** What `rewrite` gives, or `stock` where this Spark does not fit the plugin. */
+  def orStock[A](stock: A)(rewrite: => A): A =
+    try rewrite catch {
+      case e: SaltwiseException => throw e
+      case e @ (NonFatal(_) | _: LinkageError) =>
+        logOnce(e)
+        stock
+    }
+
+  /** The hot keys that are given. A list in the conf belongs to one of the session's aggregates; others pass it over. */
+  def hotKeys(keys: Seq[Expression], options: SkewOptions, ofThisQuery: Boolean): (SkewOptions, Option[Seq[HotKey]]) =
+    try (options, options.hot.map(HotKeys.parse(_, keys))) catch {
+      case _: HotKeyMismatch if !ofThisQuery => (options.copy(hot = None), None)
+    }
+
   /** Rows that a second run of a task may compute anew cannot be put into the order that they had. */
-  private def unstableRows(rows: LogicalPlan): Option[String] =
+  def unstableRows(rows: LogicalPlan): Option[String] =
     if (StableColumns.staysInPlace(rows)) None else {
       val stable = StableColumns(rows)
       rows.output.find(!stable.contains(_)).map(column =>
@@ -128,33 +152,19 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
           "cannot follow it; strategy hash and hot= can")
     }
 
-  /** The last check before the rewrite: every plan of `stock` must read the child once, through Partial. */
-  private def isTwoPhase(stock: SparkPlan, aggregate: Aggregate): Boolean = {
-    val modes = stock.collect { case node: BaseAggregateExec => node.aggregateExpressions.map(_.mode).distinct }
-    modes == Seq(Seq(Final), Seq(Partial)) &&
-      stock.collect { case PlanLater(child) if child eq aggregate.child => child }.length == 1
+  /** The rows of `logical`, each at the worker that the strategy sends it to. */
+  def route(
+      keys: Seq[Expression],
+      options: SkewOptions,
+      hot: Option[Seq[HotKey]],
+      head: Seq[HeadKey],
+      logical: LogicalPlan,
+      rows: SparkPlan): SparkPlan = {
+    val content = if (hot.isEmpty) Nil else logical.output.filter(StableColumns(logical).contains)
+    val ordered = if (options.dependsOnOrder) RepeatableOrderExec(rows) else rows
+    val routed = SkewRouteExec(keys, options, hot, head, content, ordered)
+    SkewReceiveExec(AcrossVersions.exchange(new WorkerPartitioning(options.workers), routed))
   }
-
-  /** A list of hot keys in the conf belongs to one of the session's aggregates, and is passed over by the others. */
-  private def hotKeys(
-      aggregate: Aggregate, options: SkewOptions, ofThisQuery: Boolean): Option[Seq[HotKey]] =
-    try options.hot.map(HotKeys.parse(_, aggregate.groupingExpressions)) catch {
-      case _: HotKeyMismatch if !ofThisQuery => None
-    }
-
-  private def route(
-      aggregate: Aggregate, options: SkewOptions, hot: Option[Seq[HotKey]], stock: SparkPlan): SparkPlan =
-    stock.transformUp {
-      case child @ PlanLater(logical) if logical eq aggregate.child =>
-        val content = if (hot.isEmpty) Nil else logical.output.filter(StableColumns(logical).contains)
-        val rows = if (options.dependsOnOrder) RepeatableOrderExec(child) else child
-        val routed = SkewRouteExec(GroupingKeys.of(aggregate), options, hot, content, rows)
-        SkewReceiveExec(AcrossVersions.exchange(new WorkerPartitioning(options.workers), routed))
-    }
-}
-
-object SkewAggregation {
-  @volatile private var logged = false
 
   private def aggregateExpressions(aggregate: Aggregate): Seq[AggregateExpression] =
     aggregate.aggregateExpressions.flatMap(_.collect { case e: AggregateExpression => e })
@@ -197,7 +207,7 @@ object SkewAggregation {
     s"its input has about ${rows.stats.sizeInBytes} bytes, and spark.saltwise.auto.smallInput is " +
       s"${conf.getConf(SaltwiseConf.SmallInput)}"
 
-  def logOnce(cause: Throwable): Unit = if (!logged) {
+  private def logOnce(cause: Throwable): Unit = if (!logged) {
     logged = true
     org.slf4j.LoggerFactory.getLogger(classOf[SkewAggregation]).warn(
       "Saltwise left a query as Spark planned it, because this Spark does not fit the plugin; " +

@@ -19,7 +19,8 @@ object SkewGroupByHint {
   val Name = "skew_groupby"
 
   /** Whether a hint below means this node. */
-  def isGroupBy(plan: LogicalPlan): Boolean = plan.isInstanceOf[Aggregate] || GroupMap.keys(plan).isDefined
+  def isGroupBy(plan: LogicalPlan): Boolean =
+    plan.isInstanceOf[Aggregate] || GroupMap.keys(plan).isDefined || GroupMap.keepsState(plan)
 
   /** The hint that belongs to an aggregate: below it, with nothing between but single-child operators. */
   def below(aggregate: UnaryNode): Option[SkewGroupByHint] = {

@@ -69,16 +69,20 @@ final case class SkewOptions(
     cost: String,
     why: Option[String] = None) {
 
-  /** A router of one source for every strategy but auto; `split` shuffles by key. */
-  def router(source: Int): KeyRouter = strategy match {
+  /** A router of one source for every strategy but auto; `split` shuffles by key. A head it begins with is `known`. */
+  def router(source: Int, known: Seq[HeadKey] = Nil): KeyRouter = strategy match {
     case SkewStrategy.Hash | SkewStrategy.Split => new HashRouter(workers)
     case SkewStrategy.Shuffle => new ShuffleRouter(workers, source)
     case SkewStrategy.PartialKey => new PartialKeyRouter(workers, source)
-    case SkewStrategy.DChoices =>
-      new DChoicesRouter(workers, source, theta, epsilon, choices, capacity)
-    case SkewStrategy.WChoices => new WChoicesRouter(workers, source, theta, capacity)
-    case SkewStrategy.RoundRobin => new RoundRobinRouter(workers, source, theta, capacity)
-    case other => throw new IllegalStateException(s"$other routes nothing")
+    case _ =>
+      val router = strategy match {
+        case SkewStrategy.DChoices => new DChoicesRouter(workers, source, theta, epsilon, choices, capacity)
+        case SkewStrategy.WChoices => new WChoicesRouter(workers, source, theta, capacity)
+        case SkewStrategy.RoundRobin => new RoundRobinRouter(workers, source, theta, capacity)
+        case other => throw new IllegalStateException(s"$other routes nothing")
+      }
+      if (known.nonEmpty) router.remember(known)
+      router
   }
 
   /** Whether a row's worker depends on the rows before it. */

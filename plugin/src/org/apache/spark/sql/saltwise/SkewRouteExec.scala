@@ -16,12 +16,14 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
  * ([[RepeatableOrderExec]]), so it sends every row where the first run sent it.
  *
  * @param hot     hot keys that are known beforehand
+ * @param head    what the routers begin with where they find hot keys as they go
  * @param content columns that may choose the worker of a hot key's row
  */
 final case class SkewRouteExec(
     keys: Seq[Expression],
     options: SkewOptions,
     hot: Option[Seq[HotKey]],
+    head: Seq[HeadKey],
     content: Seq[Attribute],
     child: SparkPlan)
   extends UnaryExecNode {
@@ -53,7 +55,7 @@ final case class SkewRouteExec(
     // Rows that are nothing but their key need no hash of their content: equal keys are equal rows.
     val onlyKeys = AttributeSet(input).subsetOf(AttributeSet(keys.collect { case key: Attribute => key }))
     val frozen = hot.map(HotKeyRouter.plan(_, options))
-    val contentColumns = content
+    val (contentColumns, known) = (content, head)
 
     child.execute().mapPartitionsWithIndex { (source: Int, in: Iterator[InternalRow]) =>
       val hash = UnsafeProjection.create(Seq(keyHash), input)
@@ -62,7 +64,7 @@ final case class SkewRouteExec(
         case Some(plan) =>
           val project = UnsafeProjection.create(contentColumns, input)
           new HotKeyRouter(plan, source, Some(row => RepeatableOrderExec.contentHash(project(row))))
-        case None => routing.router(source)
+        case None => routing.router(source, known)
       }
       val current = CurrentWorker.begin()
       var routed = 0L
@@ -83,7 +85,10 @@ final case class SkewRouteExec(
     }
   }
 
-  override def simpleString(maxFields: Int): String = s"SkewRoute ${keys.mkString("[", ", ", "]")}, $options"
+  override def simpleString(maxFields: Int): String = {
+    val known = if (head.isEmpty) "" else s", hot keys known: ${head.length}"
+    s"SkewRoute ${keys.mkString("[", ", ", "]")}, $options$known"
+  }
 
   override protected def withNewChildInternal(newChild: SparkPlan): SkewRouteExec = copy(child = newChild)
 }

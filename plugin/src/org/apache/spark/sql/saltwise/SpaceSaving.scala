@@ -97,6 +97,9 @@ class SpaceSaving(val capacity: Int) {
     }
   }
 
+  /** Counts rows of keys that need no counter. */
+  final def pass(weight: Long): Unit = rows += weight
+
   /** The counter of the key with this hash, or -1. */
   final def find(hash: Long): Int = {
     var i = home(hash)

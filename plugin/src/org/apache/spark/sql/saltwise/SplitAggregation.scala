@@ -31,7 +31,7 @@ object SplitAggregation {
     val content = aggregate.child.output.filter(StableColumns(aggregate.child).contains)
     SkewSplitExec(stock.transformUp {
       case child @ PlanLater(logical) if logical eq aggregate.child =>
-        val routed = SkewRouteExec(GroupingKeys.of(aggregate), options, None, Nil, child)
+        val routed = SkewRouteExec(GroupingKeys.of(aggregate), options, None, Nil, Nil, child)
         val shuffled = AcrossVersions.exchange(new WorkerPartitioning(options.workers), routed)
         SkewReceiveExec(SplitReadExec(options, content, shuffled))
     })

@@ -31,6 +31,7 @@ object StableColumns {
     case rows: LogicalRDD if keepsOrder(rows) => rows.outputSet
     case input @ (_: LogicalRelation | _: HiveTableRelation | _: DataSourceV2ScanRelation | _: Range |
         _: LocalRelation) => input.outputSet
+    case input: LeafNode if readsStream(input) => input.outputSet
     case union: Union =>
       val stable = union.children.map(child => child.output.map(apply(child).contains))
       AttributeSet(union.output.zip(stable.transpose).collect { case (column, all) if all.forall(identity) => column })
@@ -55,11 +56,15 @@ object StableColumns {
     case cached: InMemoryRelation => planned(cached).find(_.isInstanceOf[Exchange]).isEmpty
     case _: LogicalQueryStage => false
     case _: LogicalRelation | _: HiveTableRelation | _: DataSourceV2ScanRelation | _: Range | _: LocalRelation => true
+    case input: LeafNode if readsStream(input) => true
     case _: Project | _: Filter | _: Generate | _: BaseEvalPython | _: Expand | _: Sample | _: SkewGroupByHint |
         _: Union | _: DeserializeToObject | _: SerializeFromObject | _: MapElements | _: MapPartitions |
-        _: TypedFilter | _: MapInPandas => plan.children.forall(staysInPlace)
+        _: TypedFilter | _: MapInPandas | _: EventTimeWatermark => plan.children.forall(staysInPlace)
     case _ => false
   }
+
+  /** Sources of streams can be read again; the class that reads them has another name in each version. */
+  private def readsStream(input: LeafNode): Boolean = input.isStreaming && !input.isInstanceOf[LogicalRDD]
 
   private def keepsOrder(rows: LogicalRDD): Boolean =
     rows.rdd.outputDeterministicLevel == DeterministicLevel.DETERMINATE

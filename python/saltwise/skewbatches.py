@@ -1,0 +1,131 @@
+"""What each micro-batch of a stream tells of its hot keys and its workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import QueryProgressEvent
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_RECEIVED = ".received"
+"""What follows the name of an aggregate in the name of its workers' metrics."""
+
+
+@dataclass(frozen=True)
+class SkewBatch:
+    """One micro-batch of one aggregate whose rows Saltwise routed.
+
+    >>> batch = SkewBatch(7, "saltwise", "dchoices", 8, 3, 1000, (("UA", 400),), 150)
+    >>> batch.share("UA"), batch.max_to_mean
+    (0.4, 1.2)
+    >>> print(batch)
+    batch 7, saltwise: 1000 rows, 1 hot key, hottest UA 40.0 %, d = 3 of 8 workers, max/mean 1.200
+    """
+
+    batch: int
+    """The number that Spark gave to the micro-batch."""
+    name: str
+    """Of the aggregate: ``saltwise``, and ``saltwise.2`` and so on where a stream has several."""
+    strategy: str
+    workers: int
+    """n."""
+    choices: int
+    """d, the workers that a hot key may use."""
+    rows: int
+    hot: tuple[tuple[Any, int], ...]
+    """The keys with a share of theta or more and their rows, as sketches count them, highest first. Several columns are
+    a dict; the window is left out."""
+    most: int
+    """Rows of the worker that received the most."""
+
+    @property
+    def max_to_mean(self) -> float:
+        """Rows of the fullest worker, as a multiple of the mean; 1.0 where there are no rows."""
+        return self.most * self.workers / self.rows if self.rows else 1.0
+
+    def share(self, key: Any) -> float:
+        """The share of a hot key among the rows of the batch; 0.0 for any other key."""
+        return dict(self.hot).get(key, 0) / self.rows if self.rows else 0.0
+
+    def __str__(self) -> str:
+        keys = f"{len(self.hot)} hot key{'' if len(self.hot) == 1 else 's'}"
+        if self.hot:
+            keys += f", hottest {self.hot[0][0]} {100 * self.hot[0][1] / self.rows:.1f} %"
+        return (
+            f"batch {self.batch}, {self.name}: {self.rows} rows, {keys}, "
+            f"d = {self.choices} of {self.workers} workers, max/mean {self.max_to_mean:.3f}"
+        )
+
+
+def skew_batches(query: StreamingQuery) -> list[SkewBatch]:
+    """Return what the last micro-batches of a stream told, the last one last.
+
+    Spark keeps ``spark.sql.streaming.numRecentProgressUpdates`` of them. Streams whose aggregates were left alone tell
+    nothing; ``query.explain()`` says why.
+
+    Args:
+        query: a running or ended stream, of a classic or a Connect session.
+
+    >>> skew_batches(stream.writeStream.start())[-1].hot  # doctest: +SKIP
+    (('UA', 412), ('AA', 230))
+    """
+    return [batch for progress in query.recentProgress for batch in batches_of(progress)]
+
+
+class SkewListener(StreamingQueryListener):
+    """Hands what each micro-batch tells to a function, as soon as the batch has ended.
+
+    Args:
+        on_batch: takes a :class:`SkewBatch`; Spark calls it in a thread of its own.
+
+    >>> spark.streams.addListener(SkewListener(print))  # doctest: +SKIP
+    batch 0, saltwise: 5000 rows, 6 hot keys, hottest UA 38.9 %, d = 4 of 8 workers, max/mean 1.000
+    """
+
+    def __init__(self, on_batch: Callable[[SkewBatch], object]) -> None:
+        self._on_batch = on_batch
+
+    def onQueryStarted(self, event: Any) -> None:
+        """Nothing is known yet."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        for batch in batches_of(event.progress):
+            self._on_batch(batch)
+
+    def onQueryIdle(self, event: Any) -> None:
+        """There was no batch."""
+
+    def onQueryTerminated(self, event: Any) -> None:
+        """All batches were told."""
+
+
+def batches_of(progress: Any) -> list[SkewBatch]:
+    """Return what one progress report of Spark tells, a value for each aggregate.
+
+    >>> head = {"rows": 10, "choices": 2, "hot": [{"item": 1, "count": 9, "error": 0}]}
+    >>> metrics = {"saltwise": {"strategy": "pkg", "workers": 4, "head": head}, "saltwise.received": {"most": 5}}
+    >>> batches_of({"batchId": 3, "observedMetrics": metrics})[0].hot
+    ((1, 9),)
+    """
+    # A mapping, and before Spark 4 in a listener an object; structs are rows or mappings.
+    plain = isinstance(progress, Mapping)
+    number = progress["batchId"] if plain else progress.batchId
+    metrics = progress.get("observedMetrics", {}) if plain else progress.observedMetrics
+    batches = []
+    for name in sorted(metrics):
+        if not name.startswith("saltwise") or name.endswith(_RECEIVED):
+            continue
+        rows, received = metrics[name], metrics[name + _RECEIVED]
+        head = rows["head"]
+        hot = tuple((key["item"], key["count"]) for key in head["hot"])
+        batches.append(
+            SkewBatch(
+                number, name, rows["strategy"], rows["workers"], head["choices"], head["rows"], hot, received["most"]
+            )
+        )
+    return batches
