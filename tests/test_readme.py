@@ -21,7 +21,7 @@ MODULES = (
     *("spacesaving", "streams", "arrow", "calls", "functions", "mergeable", "routing", "udfs"),
     *("keyhash", "partition", "consistenthash", "hashpair", "partitionformat", "resources", "partitioncosts"),
     *("construction", "largestfirst", "keyweights", "placementhistory", "placementstore", "placing", "constructed"),
-    *("analyze", "predictplacement", "sealed", "statefulaggregate", "keycolumns", "skewbatches"),
+    *("analyze", "predictplacement", "sealed", "statefulaggregate", "keycolumns", "skewbatches", "aggregated"),
     *("aggregator", "associativity", "combining", "sqlaggregate", "aggregates.columns", "aggregates.quantiles"),
     *("aggregates.distinct", "aggregates.reservoir", "aggregates.topk", "aggregates.moments", "aggregates.regression"),
     *("aggregates.bloomfilter", "aggregates.naivebayes", "aggregates.histogram", "aggregates.heavyhitters"),
@@ -39,7 +39,7 @@ def test_the_code_of_the_readme_runs(spark: SparkSession, capsys: pytest.Capture
         ran += 1
     spark.catalog.dropTempView("flights")
     spark.conf.unset("spark.saltwise.placement.enabled")  # which the README switches on
-    assert ran == 13
+    assert ran == 14
     assert "Leave it alone" in capsys.readouterr().out or names["report"]
 
 

@@ -27,6 +27,7 @@ from .keycolumns import as_column, flattened
 from .mergeable import NULL_IS_A_VALUE, RULES
 from .options import SkewOptions
 from .session import session_options
+from .splitgroups import apply_split
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation, SparkSession
@@ -59,6 +60,36 @@ class TakesAggregators:
         if observation is not None:
             raise SaltwiseValueError("observation is given, and there is no Aggregator to observe: leave it out.")
         return super().agg(*exprs)  # type: ignore[misc, no-any-return]
+
+    def applyInPandas(
+        self, func: Callable[..., Any], schema: StructType | str, merge: Callable[[Any], Any] | None = None
+    ) -> DataFrame:
+        """Apply a function of pandas DataFrames to each group, or, where it is said how to merge, to parts of groups.
+
+        Args:
+            func: as for ``GroupedData.applyInPandas``.
+            schema: of what it returns.
+            merge: takes what `func` made of the parts of one group, one after another in one DataFrame, and returns
+                what `func` would have made of the group. Groups are split then, so no task gets more than its share of
+                a hot key; without it they are placed, whole.
+
+        Raises:
+            SaltwiseValueError: there is a merge, and a key is a struct, an array or a map, or the strategy splits
+                nothing.
+            SaltwiseError: there is no merge with ``engine="arrow"``.
+
+        >>> rows = spark.createDataFrame([("a", 1), ("a", 2), ("b", 3)], "k string, v bigint")
+        >>> def totals(rows):
+        ...     return rows.groupby("k", as_index=False)["v"].sum()
+        >>> rows.skew_groupby("k").applyInPandas(totals, "k string, v bigint", merge=totals).orderBy("k").collect()
+        [Row(k='a', v=3), Row(k='b', v=3)]
+        """
+        if merge is not None:
+            return apply_split(self._rows, self._cols, func, schema, merge, self._options)
+        whole = getattr(super(), "applyInPandas", None)
+        if whole is None:
+            raise SaltwiseError("engine='arrow' places no groups: give merge=, or group by the plugin.")
+        return whole(func, schema)  # type: ignore[no-any-return]
 
 
 def taking_aggregators(grouped: Any, df: DataFrame, cols: Sequence[Any], options: SkewOptions) -> Any:
