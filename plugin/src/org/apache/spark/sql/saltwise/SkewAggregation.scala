@@ -139,7 +139,7 @@ object SkewAggregation {
 
   /** The hot keys that are given. A list in the conf belongs to one of the session's aggregates; others pass it over. */
   def hotKeys(keys: Seq[Expression], options: SkewOptions, ofThisQuery: Boolean): (SkewOptions, Option[Seq[HotKey]]) =
-    try (options, options.hot.map(HotKeys.parse(_, keys))) catch {
+    try { (options, options.hot.map(HotKeys.parse(_, keys))) } catch {
       case _: HotKeyMismatch if !ofThisQuery => (options.copy(hot = None), None)
     }
 
