@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, Row, SparkSession
 
 import saltwise
@@ -31,14 +32,24 @@ WithConf = Callable[[Mapping[str, object]], AbstractContextManager[None]]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--regenerate", action="store_true", help="write the results of sql/golden anew")
+    parser.addoption("--connect", action="store_true", help="run over Spark Connect: the server is in this process")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip what cannot run on the kind of session that there is."""
+    remote = config.getoption("--connect")
+    for item in items:
+        mark = item.get_closest_marker("classic" if remote else "connect")
+        if mark is not None:
+            item.add_marker(pytest.mark.skip(reason=mark.args[0] if mark.args else "--connect alone has a server"))
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[SparkSession]:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder: Any = SparkSession.builder
     builder = (
-        builder.master("local[2]")
+        (builder.remote("local[2]") if pytestconfig.getoption("--connect") else builder.master("local[2]"))
         .appName("saltwise tests")
         .config("spark.ui.enabled", "false")
         # Few, so that reading the status store is tested where Spark has begun to forget.
@@ -48,7 +59,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
     )
     session = saltwise.configure(builder).getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
+    SparkContext.getOrCreate().setLogLevel("OFF")
     yield session
     session.stop()
 
@@ -135,8 +146,8 @@ class Agree:
 
         Without a sample it knows nothing of the keys, and splits or combines every state that is an object.
         """
-        session: Any = self.spark
-        session._jvm.org.apache.spark.sql.saltwise.KnownKeys.forget()
+        context: Any = SparkContext
+        context._jvm.org.apache.spark.sql.saltwise.KnownKeys.forget()
         options = {"strategy": "auto", "auto.smallInput": 0, "auto.sampleTimeout": "60s" if sample else 0}
         ours = self._run(query, toggled(options))
         assert lines_of_saltwise(ours.plan), ours.plan
