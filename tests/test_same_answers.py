@@ -452,7 +452,7 @@ def test_equal_keys_of_each_type_go_to_one_worker(spark: SparkSession, keyed: st
 
 
 def test_hot_keys_of_each_type_are_recognised_as_a_report_spells_them(
-    spark: SparkSession, with_conf: WithConf, keyed: str
+    spark: SparkSession, with_conf: WithConf, metric_that_ran: Callable[[str], int], keyed: str
 ) -> None:
     if keyed == "map":
         pytest.skip("a sketch takes no maps, as min and max take none")
@@ -460,26 +460,10 @@ def test_hot_keys_of_each_type_are_recognised_as_a_report_spells_them(
 
     with with_conf({"spark.sql.adaptive.enabled": False}):
         df = saltwise.skew_groupby(spark.table("keyed"), "key", hot=report, partitions=4, strategy="wchoices")
-        counted: Any = df.count()
-        # Not collected: Python has no value for each of these types.
-        counted._jdf.queryExecution().executedPlan().execute().count()
+        df.count().select("count").collect()  # Python has no value for each of these types.
 
     assert sum(key.count for key in report.hot_keys) > 0
-    assert metric(counted, "SkewRoute", "headRows") == sum(key.count for key in report.hot_keys)
-
-
-def metric(df: DataFrame, operator: str, name: str) -> int:
-    """Return a metric of the one operator of this name, after df ran without AQE."""
-
-    def operators(plan: Any) -> Iterator[Any]:
-        yield plan
-        children = plan.children()
-        for i in range(children.size()):
-            yield from operators(children.apply(i))
-
-    query: Any = df
-    [found] = [plan for plan in operators(query._jdf.queryExecution().executedPlan()) if plan.nodeName() == operator]
-    return int(found.metrics().apply(name).value())
+    assert metric_that_ran("head rows") == sum(key.count for key in report.hot_keys)
 
 
 @pytest.mark.parametrize("strategy", ONLINE)
