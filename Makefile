@@ -7,13 +7,18 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 WHEEL := dist/saltwise-*.whl
 
-.PHONY: demo test test-matrix bench bench-quick lint wheel clean
+.PHONY: demo test test-connect test-matrix bench bench-quick lint wheel clean
 
 demo: .venv/installed
 	$(BIN)/saltwise demo
 
 test: lint
 	$(BIN)/pytest -m "not bench" $(PYTEST_ARGS)
+	$(BIN)/pytest --connect -m smoke
+
+# Every test that has a session, over Spark Connect: a process has one kind of session alone.
+test-connect: .venv/installed
+	$(BIN)/pytest --connect -m "not bench" $(PYTEST_ARGS)
 
 lint: .venv/installed
 	$(BIN)/ruff check

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, Row, SparkSession
 
 import saltwise
@@ -24,6 +25,8 @@ PLACED = "Exchange placement("
 Query = str | Callable[[SparkSession], DataFrame]
 """SQL text, or a function that builds a DataFrame: it is built anew under each conf."""
 
+LastQuery = Callable[[], tuple[Any, Any]]
+
 SaltwiseLines = Callable[[DataFrame], list[str]]
 
 WithConf = Callable[[Mapping[str, object]], AbstractContextManager[None]]
@@ -31,24 +34,43 @@ WithConf = Callable[[Mapping[str, object]], AbstractContextManager[None]]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--regenerate", action="store_true", help="write the results of sql/golden anew")
+    parser.addoption("--connect", action="store_true", help="run over Spark Connect")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Over Connect, run what has a session, but for what no Connect session can do."""
+    if not config.getoption("--connect"):
+        return
+    others = [item for item in items if "spark" not in getattr(item, "fixturenames", ())]
+    config.hook.pytest_deselected(items=others)
+    items[:] = [item for item in items if item not in others]
+    for item in items:
+        if classic := item.get_closest_marker("classic"):
+            item.add_marker(pytest.mark.skip(f"over Connect there is no way to {classic.args[0]}"))
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[SparkSession]:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder: Any = SparkSession.builder
+    if pytestconfig.getoption("--connect"):
+        # Errors read as those of a classic session.
+        builder = builder.remote("local[2]").config("spark.sql.connect.serverStacktrace.enabled", "false")
+    else:
+        builder = builder.master("local[2]")
     builder = (
-        builder.master("local[2]")
-        .appName("saltwise tests")
+        builder.appName("saltwise tests")
         .config("spark.ui.enabled", "false")
         # Few, so that reading the status store is tested where Spark has begun to forget.
         .config("spark.ui.retainedStages", "60")
+        # So that the store has the plans that ran as explain prints them.
+        .config("spark.sql.ui.explainMode", "simple")
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
     )
     session = saltwise.configure(builder).getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
+    SparkContext.getOrCreate().setLogLevel("OFF")
     yield session
     session.stop()
 
@@ -78,6 +100,38 @@ def with_conf(spark: SparkSession) -> WithConf:
 def saltwise_lines() -> SaltwiseLines:
     """Returns what Saltwise says in the plan of a DataFrame, without the numbers that Spark gives to columns."""
     return lambda df: lines_of_saltwise(plan_text(df))
+
+
+@pytest.fixture(scope="session")
+def plan_that_ran(last_query: LastQuery) -> Callable[[], str]:
+    """Returns the final plan of the query that ran last."""
+    return lambda: str(last_query()[1].physicalPlanDescription()).split("== Initial Plan ==")[0]
+
+
+@pytest.fixture(scope="session")
+def metric_that_ran(last_query: LastQuery) -> Callable[[str], int]:
+    """Returns what the query that ran last counted under a name that one operator alone has."""
+
+    def counted(name: str) -> int:
+        store, query = last_query()
+        metrics = [query.metrics().apply(i) for i in range(query.metrics().size())]
+        [metric] = [metric for metric in metrics if metric.name() == name]
+        return int(store.executionMetrics(query.executionId()).apply(metric.accumulatorId()).replace(",", ""))
+
+    return counted
+
+
+@pytest.fixture(scope="session")
+def last_query(spark: SparkSession) -> LastQuery:
+    """Returns Spark's status store and what it has of the last query: over Connect the server's, for it is here."""
+
+    def last() -> tuple[Any, Any]:
+        server: Any = SparkSession._instantiatedSession
+        server._jsparkSession.sparkContext().listenerBus().waitUntilEmpty()
+        store = server._jsparkSession.sharedState().statusStore()
+        return store, store.executionsList().last()
+
+    return last
 
 
 @pytest.fixture(scope="session")
@@ -135,8 +189,8 @@ class Agree:
 
         Without a sample it knows nothing of the keys, and splits or combines every state that is an object.
         """
-        session: Any = self.spark
-        session._jvm.org.apache.spark.sql.saltwise.KnownKeys.forget()
+        context: Any = SparkContext
+        context._jvm.org.apache.spark.sql.saltwise.KnownKeys.forget()
         options = {"strategy": "auto", "auto.smallInput": 0, "auto.sampleTimeout": "60s" if sample else 0}
         ours = self._run(query, toggled(options))
         assert lines_of_saltwise(ours.plan), ours.plan

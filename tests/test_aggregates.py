@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from saltwise import Aggregator, SaltwiseValueError
@@ -251,7 +252,7 @@ def test_spark_reads_a_bloom_filter_of_whole_numbers(spark: SparkSession) -> Non
     aggregator = agg.BloomFilter("i", items=10, fpp=0.01)
     ours = aggregator.finish(aggregator.update(aggregator.zero(), pa.record_batch({"i": numbers})))
 
-    sparks = spark.sparkContext._jvm.org.apache.spark.util.sketch.BloomFilter  # type: ignore[union-attr]
+    sparks = SparkContext._jvm.org.apache.spark.util.sketch.BloomFilter  # type: ignore[union-attr]
     read = sparks.readFrom(bytearray(ours))
 
     assert [read.mightContainLong(value) for value in numbers.tolist()] == [True] * len(numbers)

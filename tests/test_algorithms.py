@@ -8,6 +8,7 @@ import mmh3
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from saltwise.choices import find_optimal_choices
@@ -71,7 +72,7 @@ def test_d_lies_between_two_and_n(shares: list[float], n: int) -> None:
 
 
 def test_python_and_the_plugin_find_the_same_d(spark: SparkSession) -> None:
-    context = spark.sparkContext
+    context = SparkContext.getOrCreate()
     solve = context._jvm.org.apache.spark.sql.saltwise.FindOptimalChoices.apply  # type: ignore[union-attr]
     for z in (0.6, 0.9, 1.2, 1.5, 2.0):
         for n in (5, 20, 50, 100):

@@ -6,14 +6,13 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark import SparkContext
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -97,7 +96,7 @@ def test_auto_goes_by_what_analyze_found_and_says_so(
 def test_statistics_take_no_sample(spark: SparkSession, folder: str, said: Callable[..., str]) -> None:
     analyze(spark, folder, "k")
     df = spark.read.parquet(folder)
-    tracker = spark.sparkContext.statusTracker()
+    tracker = SparkContext.getOrCreate().statusTracker()
     before = len(tracker.getJobIdsForGroup(None) or [])
     assert "from analyze of " in said(df)
     assert len(tracker.getJobIdsForGroup(None) or []) == before
@@ -388,31 +387,3 @@ def test_a_number_of_rows_that_is_guessed_is_called_so(
         r"from a sample of \d+ rows, a number of rows guessed from bytes: ",
         said(spark.read.json(str(tmp_path / "rows"))),
     )
-
-
-CONNECT = """
-import sys, saltwise
-from pyspark.sql import SparkSession, functions as F
-spark = saltwise.configure(SparkSession.builder.remote("local[2]")).getOrCreate()
-spark.range(1000).selectExpr("id % 3 AS k", "id AS v").write.parquet(sys.argv[1])
-found = saltwise.analyze(spark, sys.argv[1], "k")
-print("found", found.rows, found.keys)
-try:
-    saltwise.analyze(spark, sys.argv[1], "kk")
-except saltwise.SaltwiseValueError as error:
-    print("refused", error)
-spark.conf.set("spark.saltwise.auto.smallInput", "0")
-saltwise.skew_groupby(spark.read.parquet(sys.argv[1]), "k").agg(F.collect_list("v")).explain()
-"""
-
-
-@pytest.mark.slow
-def test_a_connect_session_analyzes_too(tmp_path: Path) -> None:
-    pytest.importorskip("grpc")
-    done = subprocess.run(
-        [sys.executable, "-c", CONNECT, str(tmp_path / "rows")], env=dict(os.environ), capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert "found 1000 3" in done.stdout
-    assert "refused key is 'kk'; it must be one of k, v; did you mean 'k'?" in done.stdout
-    assert "from analyze of " in done.stdout

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -127,7 +128,7 @@ def test_a_key_is_followed_to_its_scan_through_projections_filters_and_joins(
 
 
 def test_what_would_have_to_be_computed_is_not_sampled(spark: SparkSession, saltwise_lines: SaltwiseLines) -> None:
-    rows = keyed(spark, MILLION).rdd.toDF("k long, v long")
+    rows = keyed(spark, MILLION).mapInArrow(lambda batches: batches, "k long, v long")
     assert "auto knows nothing of the keys" in " ".join(saltwise_lines(skew_groupby(rows, "k").agg(F.median("v"))))
     assert saltwise_lines(skew_groupby(rows, "k").agg(F.max(F.col("v").cast("string")))) == [
         "SkewGroupBy left alone: nothing is known of its keys; name a strategy to rewrite all the same"
@@ -142,7 +143,7 @@ def test_no_time_means_no_sample(spark: SparkSession, saltwise_lines: SaltwiseLi
 
 def test_a_sample_is_taken_once(spark: SparkSession, saltwise_lines: SaltwiseLines) -> None:
     def jobs() -> int:
-        return len(spark.sparkContext.statusTracker().getJobIdsForGroup(None) or [])
+        return len(SparkContext.getOrCreate().statusTracker().getJobIdsForGroup(None) or [])
 
     def planned() -> int:
         before = jobs()

@@ -32,6 +32,7 @@ def zipf_rows(folder: Path, z: float) -> np.ndarray:
     return counts
 
 
+@pytest.mark.classic("read the status store")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("z", "bounds"),
@@ -100,18 +101,21 @@ def test_sources_do_not_all_start_on_the_same_worker(spark: SparkSession) -> Non
         assert routed == (20 if strategy == "shuffle" else 2)
 
 
+@pytest.mark.classic("read the status store")
 def test_hot_keys_known_beforehand_balance_whole_rows_by_content(spark: SparkSession) -> None:
     df = spark.range(0, 100_000, 1, 5).selectExpr("if(id % 10 < 6, 0, id) AS k", "id AS v")
     grouped = skew_groupby(df, "k", strategy="dchoices", partitions=20, hot={0: 0.6}).agg(F.sum("v"))
     assert worker_loads(spark, grouped.collect).max_to_mean < 1.35
 
 
+@pytest.mark.classic("read the status store")
 def test_hot_keys_known_beforehand_balance_bare_keys_in_turn(spark: SparkSession) -> None:
     df = spark.range(0, 100_000, 1, 5).selectExpr("if(id % 10 < 6, 0, id) AS k")
     grouped = skew_groupby(df, "k", strategy="wchoices", partitions=20, hot=[0]).count()
     assert worker_loads(spark, grouped.collect).max_to_mean < 1.1
 
 
+@pytest.mark.classic("read the status store")
 def test_a_report_predicts_what_the_workers_then_receive(spark: SparkSession) -> None:
     df = spark.range(0, 200_000, 1, 5).selectExpr("cast(pow(5000, (id * 7919 % 100003) / 100003.0) AS int) AS k")
     predicted = saltwise.skew_report(df, "k", partitions=20).predicted
@@ -120,6 +124,7 @@ def test_a_report_predicts_what_the_workers_then_receive(spark: SparkSession) ->
         assert worker_loads(spark, grouped.collect).max_to_mean == pytest.approx(predicted[strategy], rel=0.1)
 
 
+@pytest.mark.classic("ask the operators of a plan")
 def test_columns_that_a_second_run_may_compute_otherwise_never_choose_a_worker(spark: SparkSession) -> None:
     rows = spark.range(0, 1000, 1, 2).selectExpr("id % 3 AS k", "id % 10 AS v", "rand(1) AS r", "id / 7 AS x")
     below = rows.groupBy("k", "v").agg(F.sum("x").alias("s"), F.first("x").alias("f")).selectExpr("*", "v + 1 AS w")
@@ -137,6 +142,7 @@ def test_columns_that_a_second_run_may_compute_otherwise_never_choose_a_worker(s
     assert content == {"scan": {"k", "v", "x"}, "aggregate": {"k", "v", "w"}, "cache": {"k", "v", "w"}}
 
 
+@pytest.mark.classic("read the status store")
 def test_rows_that_are_nothing_but_their_key_take_turns_by_their_bytes(spark: SparkSession) -> None:
     # (NULL, 'x') and ('x', NULL) have one hash; each takes its own turns, so neither disturbs the other's.
     rows = spark.range(0, 1200, 1, 1).selectExpr("if(id % 2 = 0, NULL, 'x') AS a", "if(id % 2 = 0, 'x', NULL) AS b")

@@ -17,6 +17,7 @@ GOLDEN = Path(__file__).parent.parent / "sql" / "golden"
 
 
 @pytest.mark.smoke
+@pytest.mark.classic("print as spark-sql does")
 @pytest.mark.parametrize("name", sorted(file.stem for file in GOLDEN.glob("*.sql")))
 def test_golden_sql_gives_the_recorded_results(
     spark: SparkSession, saltwise_lines: SaltwiseLines, request: pytest.FixtureRequest, name: str

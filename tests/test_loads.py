@@ -15,6 +15,8 @@ from saltwise.loads import WorkerLoads, worker_loads
 if TYPE_CHECKING:
     from tests.conftest import WithConf
 
+pytestmark = pytest.mark.classic("read the status store")
+
 ROWS, WORKERS = 3_000, 6
 
 
@@ -122,12 +124,3 @@ def test_callers_job_group_stays(spark: SparkSession, df: DataFrame) -> None:
     finally:
         context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
         context.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]
-
-
-def test_connect_has_no_status_store() -> None:
-    session: Any = object()
-    with pytest.raises(SaltwiseError) as error:
-        worker_loads(session, list)
-    assert str(error.value) == (
-        "worker_loads reads Spark's status store, which a Connect session lacks: use a classic session."
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -43,6 +44,7 @@ def mixed() -> list[Column]:
 
 
 @pytest.mark.smoke
+@pytest.mark.classic("read the status store")
 def test_head_keys_arrive_as_states_and_tail_keys_as_rows(spark: SparkSession, saltwise_lines: SaltwiseLines) -> None:
     stock, ours = both(rows(spark), *mixed(), partitions=8)
     assert saltwise_lines(ours) == ["SkewLocal [k], local, n=8, capacity=2048"]
@@ -55,20 +57,22 @@ def test_head_keys_arrive_as_states_and_tail_keys_as_rows(spark: SparkSession, s
 
 
 @pytest.mark.smoke
-def test_the_one_exchange_is_by_key_so_that_a_join_needs_no_other(spark: SparkSession) -> None:
+def test_the_one_exchange_is_by_key_so_that_a_join_needs_no_other(
+    spark: SparkSession, plan_that_ran: Callable[[], str]
+) -> None:
     names = spark.range(200).selectExpr("id AS k", "id AS name").repartition(4, "k")
     stock, ours = both(rows(spark), F.max("v"))
     joined = ours.hint("merge").join(names, "k")
-    plan = joined._jdf.queryExecution().executedPlan().toString()
-    assert plan.count("Exchange hashpartitioning") == 2
-    assert answers(joined) == answers(stock.join(names, "k"))
+    expected = answers(stock.join(names, "k"))
+    assert answers(joined) == expected
+    assert plan_that_ran().count("Exchange hashpartitioning") == 2
 
 
-def test_rows_that_lie_by_key_already_are_not_shuffled(spark: SparkSession, saltwise_lines: SaltwiseLines) -> None:
+def test_rows_that_lie_by_key_already_are_not_shuffled(spark: SparkSession, plan_that_ran: Callable[[], str]) -> None:
     stock, ours = both(rows(spark).repartition(4, "k"), *mixed())
-    assert answers(ours) == answers(stock)
-    plan = ours._jdf.queryExecution().executedPlan().toString().split("Initial Plan")[0]
-    assert plan.count("Exchange hashpartitioning") == 1
+    expected = answers(stock)
+    assert answers(ours) == expected
+    assert plan_that_ran().count("Exchange hashpartitioning") == 1
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -83,6 +87,7 @@ def test_keys_that_come_and_go_leave_their_states_behind(
     assert answers(ours) == answers(stock)
 
 
+@pytest.mark.classic("read the status store")
 def test_states_leave_when_their_rows_take_too_much_memory(spark: SparkSession, with_conf: WithConf) -> None:
     stock, ours = both(rows(spark, mappers=1), *mixed(), partitions=8)
     with with_conf({"spark.saltwise.local.memory": "10k"}):
@@ -141,6 +146,7 @@ def test_explain_says_what_local_does(spark: SparkSession) -> None:
     )
 
 
+@pytest.mark.classic("ask the operators of a plan that ran")
 def test_the_metrics_tell_what_was_combined(spark: SparkSession) -> None:
     _, ours = both(rows(spark), *mixed(), partitions=8)
     ours.collect()

@@ -16,6 +16,8 @@ from pyspark.sql import SparkSession
 import saltwise
 from saltwise.session import EXTENSION
 
+pytestmark = pytest.mark.classic("start a session of another kind in a process of its own")
+
 VIEWS = [
     "CREATE OR REPLACE TEMPORARY VIEW off_rows AS SELECT id, IF(id % 3 = 0, 0, id % 11) AS k, id % 2 = 0 AS t, "
     "id / 4D AS d, CAST(id AS STRING) AS s FROM range(0, 200, 1, 3)",

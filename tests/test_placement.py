@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 import sys
 from collections import Counter
@@ -13,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.sql.types import DoubleType
@@ -67,9 +69,12 @@ def summed_by_arrow(group: pa.Table) -> pa.Table:
 SUMMED = "rows bigint, total bigint"
 
 
-@pandas_udf(DoubleType())  # type: ignore[call-overload, untyped-decorator]
-def mean(values: pd.Series) -> float:
-    return float(values.mean())
+def mean(column: str) -> Column:
+    # Made when there is a session, which says of which kind it has to be.
+    def of_group(values: pd.Series) -> float:
+        return float(values.mean())
+
+    return pandas_udf(of_group, DoubleType())(column)  # type: ignore[call-overload, no-any-return]
 
 
 def located(group: pd.DataFrame) -> pd.DataFrame:
@@ -89,7 +94,9 @@ def answers(df: DataFrame) -> list[str]:
 
 
 def plan(df: DataFrame) -> str:
-    return str(df._jdf.queryExecution().executedPlan().toString())
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        df.explain()
+    return out.getvalue()
 
 
 def exchanges(df: DataFrame) -> list[str]:
@@ -178,6 +185,7 @@ def test_largest_first_is_that_of_python(rows: DataFrame) -> None:
     )
 
 
+@pytest.mark.classic("read the status store")
 @pytest.mark.parametrize("z", [0.6, 0.9])
 def test_no_task_gets_more_than_the_heaviest_key_forces_on_it(spark: SparkSession, z: float) -> None:
     keys = np.random.default_rng(1).choice(GROUPS, 200_000, p=zipf_shares(GROUPS, z)).tolist()
@@ -234,10 +242,14 @@ def test_keys_are_placed_by_what_they_cost(spark: SparkSession, cost: str) -> No
 @pytest.mark.parametrize(
     ("weight", "shown"), [("-1", "-1"), ("double('NaN')", "NaN"), ("IF(v = 3, NULL, 1)", "null"), ("1e300D", "1.0E300")]
 )
-def test_a_weight_that_is_none_is_refused(rows: DataFrame, weight: str, shown: str) -> None:
-    weighted = rows.withColumn("w", F.expr(weight))
-    with pytest.raises(Exception, match=f"is {re.escape(shown)}; it must be a number from 0 to 2\\^53"):
-        skew_groupby(weighted, "k", cost="w").applyInPandas(summed, SUMMED).collect()
+def test_a_weight_that_is_none_is_refused(rows: DataFrame, with_conf: WithConf, weight: str, shown: str) -> None:
+    weighted = skew_groupby(rows.withColumn("w", F.expr(weight)), "k", cost="w").applyInPandas(summed, SUMMED)
+    # The sentence is the cause of the error that Connect tells.
+    with (
+        with_conf({"spark.sql.connect.serverStacktrace.enabled": True}),
+        pytest.raises(Exception, match=f"is {re.escape(shown)}; it must be a number from 0 to 2\\^53"),
+    ):
+        weighted.collect()
 
 
 # The toggle

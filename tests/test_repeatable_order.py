@@ -27,7 +27,8 @@ def shuffled(spark: SparkSession, *, ascending: bool) -> DataFrame:
 
 def arrivals(rows: DataFrame) -> list[tuple[int, ...]]:
     """The ids of each partition, in the order in which they come."""
-    return [tuple(row.id for row in part) for part in rows.rdd.glom().collect()]
+    of_partitions = rows.groupBy(F.spark_partition_id().alias("partition")).agg(F.collect_list("id").alias("ids"))
+    return [tuple(row.ids) for row in of_partitions.orderBy("partition").collect()]
 
 
 def test_the_rows_of_these_tests_do_arrive_in_two_orders(spark: SparkSession) -> None:
@@ -36,6 +37,7 @@ def test_the_rows_of_these_tests_do_arrive_in_two_orders(spark: SparkSession) ->
     assert list(map(set, up)) == list(map(set, down))
 
 
+@pytest.mark.classic("read the status store")
 @pytest.mark.parametrize("strategy", ONLINE)
 def test_workers_receive_the_same_rows_whatever_the_order_of_arrival(spark: SparkSession, strategy: str) -> None:
     up, down = (

@@ -646,6 +646,7 @@ def test_describe_function_tells_what_the_manifest_tells(spark: SparkSession, fu
 
 
 @pytest.mark.smoke
+@pytest.mark.classic("print as spark-sql does")
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function["name"])
 def test_the_examples_of_the_manifest_give_their_results(
     spark: SparkSession, function: dict[str, Any], orders: None

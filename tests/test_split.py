@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -16,6 +14,8 @@ from saltwise import skew_groupby
 
 if TYPE_CHECKING:
     from tests.conftest import Agree, WithConf
+
+Decided = Callable[[DataFrame], tuple[list[str], str]]
 
 ROWS, HOT = 60_000, 7
 
@@ -40,12 +40,10 @@ def plain(df: DataFrame) -> DataFrame:
     )
 
 
-def decided(df: DataFrame) -> tuple[list[str], str]:
-    """The rows, sorted, and the final plan."""
-    found = sorted(map(str, df.collect()))
-    with contextlib.redirect_stdout(io.StringIO()) as out:
-        df.explain()
-    return found, out.getvalue().split("== Initial Plan ==")[0]
+@pytest.fixture
+def decided(plan_that_ran: Callable[[], str]) -> Decided:
+    """Returns the rows of a DataFrame, sorted, and the final plan."""
+    return lambda df: (sorted(map(str, df.collect())), plan_that_ran())
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +56,7 @@ def views(spark: SparkSession) -> Iterator[None]:
 
 
 @pytest.mark.smoke
-def test_an_oversize_partition_is_read_in_slices_and_the_others_whole(spark: SparkSession) -> None:
+def test_an_oversize_partition_is_read_in_slices_and_the_others_whole(spark: SparkSession, decided: Decided) -> None:
     found, plan = decided(grouped(rows(spark), partitions=8))
     assert found == sorted(map(str, plain(rows(spark)).collect()))
     assert re.search(r"WholePartitions 7 in [45] tasks, the largest with 1\d\.\d% of all", plan), plan
@@ -68,7 +66,9 @@ def test_an_oversize_partition_is_read_in_slices_and_the_others_whole(spark: Spa
 
 
 @pytest.mark.smoke
-def test_nothing_is_split_and_nothing_merged_where_no_partition_is_oversize(spark: SparkSession) -> None:
+def test_nothing_is_split_and_nothing_merged_where_no_partition_is_oversize(
+    spark: SparkSession, decided: Decided
+) -> None:
     found, plan = decided(grouped(rows(spark, share=0.01), partitions=8))
     assert found == sorted(map(str, plain(rows(spark, share=0.01)).collect()))
     assert "WholePartitions 8 in" in plan
@@ -76,18 +76,18 @@ def test_nothing_is_split_and_nothing_merged_where_no_partition_is_oversize(spar
     assert plan.count("ObjectHashAggregate") == 1
 
 
-def test_few_rows_make_one_task_as_they_do_in_spark(spark: SparkSession) -> None:
+def test_few_rows_make_one_task_as_they_do_in_spark(spark: SparkSession, decided: Decided) -> None:
     _, plan = decided(grouped(rows(spark)))
     assert "WholePartitions 4 in 1 tasks, the largest with 100.0% of all" in plan
 
 
-def test_no_rows_give_no_groups(spark: SparkSession) -> None:
+def test_no_rows_give_no_groups(spark: SparkSession, decided: Decided) -> None:
     for empty in (rows(spark).where("k < 0"), spark.createDataFrame([], "k long, v long")):
         found, _ = decided(grouped(empty, partitions=8))
         assert found == []
 
 
-def test_rows_count_where_bytes_hide_a_hot_key(spark: SparkSession) -> None:
+def test_rows_count_where_bytes_hide_a_hot_key(spark: SparkSession, decided: Decided) -> None:
     hot = F.col("id") % 10 < 4
     # Four rows in ten are one row, of few bytes when compressed; the others are long and random.
     df = spark.range(0, ROWS, 1, 6).select(
@@ -100,7 +100,7 @@ def test_rows_count_where_bytes_hide_a_hot_key(spark: SparkSession) -> None:
     assert "SlicedPartitions 1 in" in plan
 
 
-def test_every_partition_may_be_oversize_where_bytes_and_rows_disagree(spark: SparkSession) -> None:
+def test_every_partition_may_be_oversize_where_bytes_and_rows_disagree(spark: SparkSession, decided: Decided) -> None:
     placed = spark.range(100).select("id", F.expr("skew_worker(2, 'hash', id)").alias("w")).collect()
     many, long = (next(row.id for row in placed if row.w == worker) for worker in (0, 1))
     # One key has most of the rows, and the other most of the bytes.
@@ -117,13 +117,15 @@ def test_every_partition_may_be_oversize_where_bytes_and_rows_disagree(spark: Sp
 
 
 @pytest.mark.smoke
-def test_one_map_task_is_cut_by_the_content_of_its_rows(spark: SparkSession) -> None:
+def test_one_map_task_is_cut_by_the_content_of_its_rows(spark: SparkSession, decided: Decided) -> None:
     found, plan = decided(grouped(rows(spark, mappers=1), partitions=8))
     assert found == sorted(map(str, plain(rows(spark, mappers=1)).collect()))
     assert re.search(r"SlicedPartitions 1 in [45] slices", plan), plan
 
 
-def test_rows_that_a_second_run_may_compute_otherwise_are_not_cut_by_content(spark: SparkSession) -> None:
+def test_rows_that_a_second_run_may_compute_otherwise_are_not_cut_by_content(
+    spark: SparkSession, decided: Decided
+) -> None:
     df = rows(spark, mappers=1).select("k", F.rand(1).alias("v"))
     query = skew_groupby(df.withColumn("k", F.col("k") + F.floor(F.rand(2))), "k", strategy="split", partitions=8)
     _, plan = decided(query.agg(F.sort_array(F.collect_set("v"))))
@@ -140,7 +142,9 @@ def test_each_row_is_read_once_where_spark_reuses_no_exchange(spark: SparkSessio
         assert sum(row.n for row in query.collect()) == ROWS
 
 
-def test_without_adaptive_execution_split_is_dchoices(spark: SparkSession, with_conf: WithConf) -> None:
+def test_without_adaptive_execution_split_is_dchoices(
+    spark: SparkSession, with_conf: WithConf, decided: Decided
+) -> None:
     with with_conf({"spark.sql.adaptive.enabled": False}):
         found, plan = decided(grouped(rows(spark), partitions=8))
         assert found == sorted(map(str, plain(rows(spark)).collect()))
@@ -180,7 +184,7 @@ def below(name: str) -> Callable[[SparkSession], DataFrame]:
         "sorted",
     ],
 )
-def test_split_works_over_any_child(spark: SparkSession, views: None, name: str) -> None:
+def test_split_works_over_any_child(spark: SparkSession, views: None, name: str, decided: Decided) -> None:
     df = below(name)(spark)
     found, plan = decided(grouped(df, partitions=8))
     assert found == sorted(map(str, plain(df).collect()))
@@ -188,7 +192,7 @@ def test_split_works_over_any_child(spark: SparkSession, views: None, name: str)
     df.unpersist()
 
 
-def test_split_works_over_buckets(spark: SparkSession) -> None:
+def test_split_works_over_buckets(spark: SparkSession, decided: Decided) -> None:
     rows(spark).write.bucketBy(4, "v").mode("overwrite").saveAsTable("bucketed")
     try:
         found, plan = decided(grouped(spark.table("bucketed"), partitions=8))

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import shutil
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.readwriter import DataFrameWriter
 
 from saltwise import SaltwiseError, StatefulAggregate
 from saltwise.sealed import seal
@@ -24,6 +25,9 @@ from saltwise.statefulaggregate import FORMAT, StatefulAggregateError
 
 if TYPE_CHECKING:
     from tests.conftest import WithConf
+
+# Over Connect, foreachBatch runs in a Python of the server's, which cannot import this module.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
 Rows = Sequence[tuple[str | None, int]]
 
@@ -110,7 +114,7 @@ class Stopped(Exception):
 
 
 @contextmanager
-def stopping(monkeypatch: pytest.MonkeyPatch, at: int) -> Iterator[list[str]]:
+def stopping(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, at: int) -> Iterator[list[str]]:
     """Raise Stopped before or after a write, the one of this number; yield the list of the writes."""
     writes: list[str] = []
 
@@ -130,8 +134,9 @@ def stopping(monkeypatch: pytest.MonkeyPatch, at: int) -> Iterator[list[str]]:
 
         patch.setattr(owner, name, write)
 
+    writer = type(spark.range(0).write)  # that of classic sessions, or that of Connect
     with monkeypatch.context() as patch:
-        for owner, name in (DataFrameWriter, "parquet"), (os, "fsync"), (Path, "replace"), (shutil, "rmtree"):
+        for owner, name in (writer, "parquet"), (os, "fsync"), (Path, "replace"), (shutil, "rmtree"):
             watched(owner, name)
         yield writes
 
@@ -156,7 +161,7 @@ def stop_between_writes(spark: SparkSession, tmp_path: Path, monkeypatch: pytest
         at += 1
         path = tmp_path / f"stopped {at}"
         shutil.copytree(base, path)
-        with stopping(monkeypatch, at) as writes:
+        with stopping(spark, monkeypatch, at) as writes:
             try:
                 totals(path, workers=6).update(table(spark, batches[2]), 2)
             except Stopped:
@@ -186,12 +191,13 @@ def test_half_of_the_files_of_a_stopped_batch_are_written_again(spark: SparkSess
 
 def test_a_stream_that_replays_its_last_batch_counts_it_once(spark: SparkSession, tmp_path: Path) -> None:
     rows: Rows = [("a", 1), ("b", 2), ("a", 3)]
-    source, state, checkpoint = (tmp_path / name for name in ("source", "state", "checkpoint"))
-    calls = []
+    source, state, checkpoint, calls = (tmp_path / name for name in ("source", "state", "checkpoint", "calls"))
+    aggregate = totals(state)
 
     def update(batch: DataFrame, batch_id: int) -> None:
-        calls.append(batch_id)
-        totals(state).update(batch, batch_id)
+        with calls.open("a") as file:
+            file.write(f"{batch_id} ")
+        aggregate.update(batch, batch_id)
 
     def run() -> None:
         stream = spark.readStream.schema("k string, v int").option("maxFilesPerTrigger", 1).parquet(str(source))
@@ -208,7 +214,7 @@ def test_a_stream_that_replays_its_last_batch_counts_it_once(spark: SparkSession
     for name in "1", ".1.crc":
         (checkpoint / "commits" / name).unlink()  # as where the driver is lost before Spark notes the end of the batch
     run()
-    assert calls == [0, 1, 1]
+    assert calls.read_text() == "0 1 1 "
     assert found(totals(state).state(spark)) == expected(every)
 
 

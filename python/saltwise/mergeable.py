@@ -47,6 +47,8 @@ class Rule:
 class Mergeable:
     """One aggregate of a query, in two phases."""
 
+    name: str
+    """That of the function."""
     rule: Rule
     values: Columns
     others: Columns
@@ -94,7 +96,7 @@ def of_call(call: Call) -> Mergeable:
     if call.condition is not None:
         # All these functions pass over a row where the last of their values is NULL.
         values[-1] = F.when(call.condition, values[-1])
-    return Mergeable(rule, values, call.arguments[len(values) :])
+    return Mergeable(call.name, rule, values, call.arguments[len(values) :])
 
 
 def _called(name: str) -> Callable[[Columns, Columns, DataType], Columns]:

@@ -51,7 +51,8 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     """Add the plugin to a session builder, beside the jars and extensions that it has already.
 
     Works for a classic session and for ``builder.remote("local[*]")``. Call it before the first session of the
-    process starts, because Spark reads ``spark.jars`` only then.
+    process starts, because Spark reads ``spark.jars`` only then. A server that runs elsewhere (``sc://host``) was
+    started with the plugin or without it, which :func:`status` tells; the builder is then returned as it is.
 
     Args:
         builder: as in ``SparkSession.builder``; it is changed and returned.
@@ -66,6 +67,9 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     >>> saltwise.status(spark).loaded
     True
     """
+    remote = str(builder._options.get("spark.remote", os.environ.get("SPARK_REMOTE", "")))
+    if remote.startswith("sc://"):
+        return builder
     ensure_java()
     jar = str(jar_path())
     if _spark_runs_without_plugin():

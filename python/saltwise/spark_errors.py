@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import IllegalArgumentException, PySparkException
 
 from .errors import SaltwiseError, SaltwiseValueError
@@ -13,8 +12,15 @@ from .errors import SaltwiseError, SaltwiseValueError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-SPARK_ERRORS = (PySparkException, Py4JJavaError)
+SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException,)
 """What pyspark raises for an error of the JVM."""
+
+try:
+    from py4j.protocol import Py4JJavaError
+except ImportError:
+    pass  # Connect needs no py4j, and raises nothing else.
+else:
+    SPARK_ERRORS = (PySparkException, Py4JJavaError)
 
 
 def root_cause(error: Exception) -> str:

@@ -255,7 +255,7 @@ class StatefulAggregate:
         parts = self._parts(batch, result)
         shown = dict(zip(self._columns, batch.agg(*self._columns.values()).columns, strict=True))
         if last.state is None:
-            functions = [_function(aggregate) for aggregate in self._aggregates]
+            functions = [aggregate.name for aggregate in self._aggregates]
             last = replace(last, state=parts.schema, result=result, shown=shown, functions=functions)
         self._check(last, _spelled(result, shown))
         parts.persist()
@@ -409,7 +409,7 @@ class StatefulAggregate:
         assert last.result is not None
         was = _spelled(last.result, last.shown)
         names = [*self._keys, *self._columns]
-        functions = [_function(aggregate) for aggregate in self._aggregates]
+        functions = [aggregate.name for aggregate in self._aggregates]
         if last.result.names != names or last.functions != functions or (columns or was) != was:
             now = columns or [*self._keys, *(f"{n} as {f}" for n, f in zip(self._columns, functions, strict=True))]
             raise StatefulAggregateError(self.path, f"its columns are {', '.join(was)}, and these are {', '.join(now)}")
@@ -446,10 +446,6 @@ def _moved(old: DataFrame, before: PartitionFunction, after: PartitionFunction, 
     counted = old.where(moves).agg(F.count(F.lit(1)), F.sum(ROWS)).first()
     assert counted is not None
     return {"moved_keys": counted[0], "moved_rows": float(counted[1] or 0)}
-
-
-def _function(aggregate: Mergeable) -> str:
-    return next(name for name, rule in RULES.items() if rule is aggregate.rule)
 
 
 def _spelled(fields: StructType, shown: Mapping[str, str]) -> list[str]:

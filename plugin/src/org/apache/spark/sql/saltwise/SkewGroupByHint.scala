@@ -53,7 +53,7 @@ object SkewGroupByHint {
  *
  * In SQL the parser puts a hint on top of its query block; on a DataFrame it means the aggregate that follows.
  * The two differ in what lies around the hint: within one query block nothing but an alias parts a hint from
- * the blocks around it, and the child of a DataFrame's hint has been analysed before.
+ * the blocks around it, and the child of a DataFrame's hint is a DataFrame.
  */
 object ResolveSkewGroupByHint extends Rule[LogicalPlan] {
 
@@ -83,13 +83,20 @@ object ResolveSkewGroupByHint extends Rule[LogicalPlan] {
     case hint: UnresolvedHint if isOurs(hint) =>
       val options = SkewOptions.parse(hint.parameters.map(text))
       val child = resolve(hint.child, underAggregate)
-      val ofThisBlock = if (underAggregate || hint.child.analyzed) None else pushBelowAggregate(options, child)
-      ofThisBlock.getOrElse(SkewGroupByHint(options, child))
+      val ofThisBlock =
+        if (underAggregate || isOfDataFrame(hint.child)) None else pushBelowAggregate(options, child)
+      val resolved = ofThisBlock.getOrElse(SkewGroupByHint(options, child))
+      resolved.copyTagsFrom(hint) // by which Connect finds the columns of this DataFrame
+      resolved
     case node if SkewGroupByHint.isGroupBy(node) => plan.mapChildren(resolve(_, underAggregate = true))
     case _: SubqueryAlias => plan.mapChildren(resolve(_, underAggregate = false))
     case _: UnaryNode => plan.mapChildren(resolve(_, underAggregate))
     case _ => plan.mapChildren(resolve(_, underAggregate = false))
   }
+
+  /** A classic DataFrame has been analysed by itself; over Connect each one has a number. */
+  private def isOfDataFrame(plan: LogicalPlan): Boolean =
+    plan.analyzed || plan.getTagValue(LogicalPlan.PLAN_ID_TAG).isDefined
 
   /** The aggregate of a query block lies below its HAVING, DISTINCT, windows and select list. */
   private def pushBelowAggregate(options: Map[String, String], plan: LogicalPlan): Option[LogicalPlan] =

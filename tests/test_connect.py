@@ -1,0 +1,122 @@
+"""What a client has that knows Spark Connect alone; the other tests run over Connect too, by `pytest --connect`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import saltwise
+from saltwise import SaltwiseError
+from saltwise.loads import worker_loads
+
+if TYPE_CHECKING:
+    from tests.conftest import SaltwiseLines
+
+
+@pytest.fixture
+def server(spark: SparkSession, request: pytest.FixtureRequest) -> str:
+    """The address of the Connect server that the session has."""
+    if not request.config.getoption("--connect"):
+        pytest.skip("there is a server with --connect only")
+    return f"sc://localhost/;token={os.environ['SPARK_CONNECT_AUTHENTICATE_TOKEN']}"
+
+
+# As with pyspark-client: there is no py4j, and nothing of pyspark that needs it.
+WITHOUT_PY4J = """
+import json, sys
+
+class Without:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "py4j" or name == "pyspark.core":
+            raise ImportError(name)
+
+sys.meta_path.insert(0, Without())
+
+import pandas as pd
+from pyspark.sql import SparkSession, functions as F
+import saltwise
+from saltwise.aggregates import Moments
+
+address, folder = sys.argv[1:]
+spark = saltwise.configure(SparkSession.builder.remote(address)).getOrCreate()
+spark.conf.set("spark.sql.shuffle.partitions", 4)
+rows = spark.range(1000).selectExpr("if(id % 2 = 0, 0, id % 7) AS k", "id AS v")
+rows.createTempView("rows")
+rows.write.parquet(f"{folder}/rows")
+store = saltwise.PlacementStore(f"{folder}/placement")
+totals = saltwise.StatefulAggregate(f"{folder}/totals", "k", {"s": F.sum("v")}, workers=3)
+totals.update(rows, batch_id=0)
+
+def whole(group: pd.DataFrame) -> pd.DataFrame:
+    return pd.DataFrame({"k": [group["k"].iloc[0]], "s": [group["v"].sum()]})
+
+def answers(df):
+    return sorted(map(list, df.collect()))
+
+found = {
+    "stock": answers(rows.groupBy("k").agg(F.sum("v"))),
+    "answers": {
+        "skew_groupby": answers(rows.skew_groupby("k", strategy="dchoices").agg(F.sum("v"))),
+        "hint": answers(spark.sql("SELECT /*+ SKEW_GROUPBY(pkg) */ k, sum(v) FROM rows GROUP BY k")),
+        "arrow": answers(rows.skew_groupby("k", engine="arrow").agg(F.sum("v"))),
+        "placed": answers(rows.skew_groupby("k", partitions=3).applyInPandas(whole, "k long, s long")),
+        "stored": answers(rows.skew_groupby("k", placement=store).applyInPandas(whole, "k long, s long")),
+        "aggregator": answers(rows.skew_groupby("k").agg(Moments("v").alias("m")).selectExpr("k", "CAST(round(m.rows * m.mean) AS BIGINT)")),
+        "state": answers(totals.state(spark)),
+    },
+    "status": str(saltwise.status(spark)).splitlines()[:2],
+    "workers": store.function.workers,
+    "hot": [list(key.key) for key in saltwise.skew_report(rows, "k", partitions=4).hot_keys[:1]],
+    "rows": saltwise.analyze(spark, f"{folder}/rows", "k").rows,
+    "py4j": [name for name in sys.modules if name.startswith("py4j")],
+}
+try:
+    saltwise.analyze(spark, f"{folder}/rows", "kk")
+except saltwise.SaltwiseValueError as error:
+    found["refused"] = str(error)
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.smoke
+def test_a_client_without_py4j_has_everything(server: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_PY4J, server, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["answers"] == dict.fromkeys(found["answers"], found["stock"])
+    assert found["status"] == ["loaded           True", f"plugin_version   {saltwise.__version__}"]
+    assert (found["workers"], found["hot"], found["rows"], found["py4j"]) == (4, [[0]], 1000, [])
+    assert found["refused"] == "key is 'kk'; it must be one of k, v; did you mean 'k'?"
+
+
+@pytest.mark.smoke
+def test_worker_loads_says_that_connect_has_no_status_store(server: str, spark: SparkSession) -> None:
+    with pytest.raises(SaltwiseError) as error:
+        worker_loads(spark, list)
+    assert str(error.value) == (
+        "worker_loads reads Spark's status store, which a Connect session lacks: use a classic session."
+    )
+
+
+def test_configure_leaves_a_server_elsewhere_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = saltwise.configure(SparkSession.builder.remote("sc://host:15002"))._options
+    assert options == {"spark.remote": "sc://host:15002"}
+    monkeypatch.setenv("SPARK_REMOTE", "sc://host:15002")
+    assert saltwise.configure(SparkSession.builder)._options == {}
+
+
+def test_a_hint_on_a_dataframe_is_for_the_aggregate_that_follows(
+    spark: SparkSession, saltwise_lines: SaltwiseLines
+) -> None:
+    counted = spark.range(100).groupBy((F.col("id") % 3).alias("k")).agg(F.collect_list("id").alias("ids"))
+    assert saltwise_lines(counted.hint("skew_groupby", "pkg").select("k")) == []
