@@ -8,6 +8,7 @@ import math
 import os
 import re
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -366,3 +367,13 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return frozenset((plain(key), plain(item)) for key, item in value.items())
     return value
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Spark's listeners run in a thread of their own, and nothing but a look tells whether they are done."""
+    looks = threading.Event()
+    for _ in range(600):
+        if condition():
+            return
+        looks.wait(0.05)
+    raise AssertionError("the listener was not told of all batches")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from tests.conftest import wait_for
 
 import saltwise
 from saltwise import SaltwiseError
@@ -120,3 +121,28 @@ def test_a_hint_on_a_dataframe_is_for_the_aggregate_that_follows(
 ) -> None:
     counted = spark.range(100).groupBy((F.col("id") % 3).alias("k")).agg(F.collect_list("id").alias("ids"))
     assert saltwise_lines(counted.hint("skew_groupby", "pkg").select("k")) == []
+
+
+@pytest.mark.smoke
+def test_a_stream_is_routed_and_tells_of_its_batches(spark: SparkSession, tmp_path: Path) -> None:
+    rows = spark.range(1000).selectExpr("if(id % 2 = 0, 'hot', cast(id % 7 as string)) AS k", "id AS v")
+    for part in range(2):
+        rows.where(f"id % 2 = {part} OR k = 'hot'").coalesce(1).write.mode("append").parquet(str(tmp_path / "rows"))
+    heard: list[saltwise.SkewBatch] = []
+    listener = saltwise.SkewListener(heard.append)
+    spark.streams.addListener(listener)
+    try:
+        stream = spark.readStream.schema(rows.schema).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "rows"))
+        grouped = saltwise.skew_groupby(stream, "k", strategy="wchoices", partitions=4)
+        writer = grouped.agg(F.sum("v").alias("s")).writeStream.format("memory").outputMode("complete")
+        writer = writer.queryName("streamed").option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+        wait_for(lambda: len(heard) == 2)
+    finally:
+        spark.streams.removeListener(listener)
+
+    stock = spark.read.parquet(str(tmp_path / "rows")).groupBy("k").agg(F.sum("v").alias("s"))
+    assert sorted(spark.table("streamed").collect()) == sorted(stock.collect())
+    assert saltwise.skew_batches(query) == heard
+    assert [(batch.batch, batch.hot[0][0], batch.max_to_mean) for batch in heard] == [(0, "hot", 1.0), (1, "hot", 1.0)]

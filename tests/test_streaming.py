@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupState
-from tests.conftest import WithConf
+from tests.conftest import WithConf, wait_for
 
 import saltwise
 from saltwise.skewbatches import SkewBatch
 
-Grouped = Callable[[DataFrame], DataFrame]
+pytestmark = pytest.mark.classic("look into a sink of the client's")
+
 Answer = dict[tuple[Any, ...], tuple[Any, ...]]
 
 ROUTING = ["hash", "shuffle", "pkg", "dchoices", "wchoices", "roundrobin", "split"]
@@ -405,13 +405,3 @@ def test_streams_are_untouched_with_saltwise_off(
 
     query.explain()
     assert "Skew" not in capsys.readouterr().out
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    """Spark's listeners run in a thread of their own, and nothing but a look tells whether they are done."""
-    looks = threading.Event()
-    for _ in range(600):
-        if condition():
-            return
-        looks.wait(0.05)
-    raise AssertionError("the listener was not told of all batches")
