@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import Row
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 if TYPE_CHECKING:
@@ -112,10 +113,10 @@ def batches_of(progress: Any) -> list[SkewBatch]:
     >>> batches_of({"batchId": 3, "observedMetrics": metrics})[0].hot
     ((1, 9),)
     """
-    # A mapping, and before Spark 4 in a listener an object; structs are rows or mappings.
-    plain = isinstance(progress, Mapping)
-    number = progress["batchId"] if plain else progress.batchId
-    metrics = progress.get("observedMetrics", {}) if plain else progress.observedMetrics
+    # A mapping, and before Spark 4 in a listener an object.
+    mapping = isinstance(progress, Mapping)
+    number = progress["batchId"] if mapping else progress.batchId
+    metrics = plain(progress.get("observedMetrics", {}) if mapping else progress.observedMetrics)
     batches = []
     for name in sorted(metrics):
         if not name.startswith("saltwise") or name.endswith(_RECEIVED):
@@ -129,3 +130,19 @@ def batches_of(progress: Any) -> list[SkewBatch]:
             )
         )
     return batches
+
+
+def plain(value: Any) -> Any:
+    """Return a value with dicts for structs, which come as rows, and over Connect as values beside a schema.
+
+    >>> fields = [{"name": "item", "type": "string"}, {"name": "count", "type": "long"}]
+    >>> plain([Row(values=["UA", 9], schema={"type": "struct", "fields": fields}), Row(item="AA", count=3)])
+    [{'item': 'UA', 'count': 9}, {'item': 'AA', 'count': 3}]
+    """
+    if isinstance(value, Row):
+        value = value.asDict()
+    if isinstance(value, Mapping):
+        if value.keys() == {"values", "schema"}:
+            value = dict(zip((each["name"] for each in value["schema"]["fields"]), value["values"], strict=True))
+        return {name: plain(item) for name, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list) else value
