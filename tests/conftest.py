@@ -12,6 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from socket import socket
 from typing import Any
 
 import pytest
@@ -55,8 +56,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder: Any = SparkSession.builder
     if pytestconfig.getoption("--connect"):
+        builder = builder.remote("local[2]").config("spark.connect.grpc.binding.port", free_port())
         # Errors read as those of a classic session.
-        builder = builder.remote("local[2]").config("spark.sql.connect.serverStacktrace.enabled", "false")
+        builder = builder.config("spark.sql.connect.serverStacktrace.enabled", "false")
     else:
         builder = builder.master("local[2]")
     builder = (
@@ -74,6 +76,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
     SparkContext.getOrCreate().setLogLevel("OFF")
     yield session
     session.stop()
+
+
+def free_port() -> str:
+    """Return a port that nobody listens on, and make the clients of this process look for their server there."""
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+    with socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    DefaultChannelBuilder.default_port = staticmethod(lambda: port)  # type: ignore[method-assign]
+    return str(port)
 
 
 @pytest.fixture(scope="session")

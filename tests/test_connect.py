@@ -27,7 +27,8 @@ def server(spark: SparkSession, request: pytest.FixtureRequest) -> str:
     """The address of the Connect server that the session has."""
     if not request.config.getoption("--connect"):
         pytest.skip("there is a server with --connect only")
-    return f"sc://localhost/;token={os.environ['SPARK_CONNECT_AUTHENTICATE_TOKEN']}"
+    port = spark.conf.get("spark.connect.grpc.binding.port")
+    return f"sc://localhost:{port}/;token={os.environ['SPARK_CONNECT_AUTHENTICATE_TOKEN']}"
 
 
 # As with pyspark-client: there is no py4j, and nothing of pyspark that needs it.

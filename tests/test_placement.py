@@ -246,7 +246,7 @@ def test_a_weight_that_is_none_is_refused(rows: DataFrame, with_conf: WithConf, 
     weighted = skew_groupby(rows.withColumn("w", F.expr(weight)), "k", cost="w").applyInPandas(summed, SUMMED)
     # The sentence is the cause of the error that Connect tells.
     with (
-        with_conf({"spark.sql.connect.serverStacktrace.enabled": True}),
+        with_conf({"spark.sql.connect.serverStacktrace.enabled": "true"}),
         pytest.raises(Exception, match=f"is {re.escape(shown)}; it must be a number from 0 to 2\\^53"),
     ):
         weighted.collect()
