@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.Partial
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.aggregate._
-import org.apache.spark.sql.types.{StructField, StructType}
+import org.apache.spark.sql.types.{BinaryType, StructField, StructType}
 
 /**
  * The `local` plan: the head is combined where it is, the tail is sent as it is.
@@ -28,13 +28,14 @@ object LocalAggregation {
     case last: BaseAggregateExec if isFinal(last) =>
       val first = last.child.asInstanceOf[BaseAggregateExec]
       val buffers = first.aggregateExpressions.map(_.aggregateFunction.aggBufferAttributes)
-      val state = AttributeReference("state",
-        StructType(buffers.flatten.map(field => StructField(field.name, field.dataType, field.nullable))))()
+      val state = AttributeReference("state", BinaryType)()
+      val fields = StateFields(
+        state, StructType(buffers.flatten.map(field => StructField(field.name, field.dataType, field.nullable))))
       val (raw, renamed) = rawColumns(first)
       val combined = SkewLocalExec(
         first.groupingExpressions, first.aggregateExpressions, raw, state, options, memory, first.child)
       val complete = first.aggregateExpressions.zip(buffers.scanLeft(0)(_ + _.length)).map {
-        case (aggregate, place) => UpdateOrMerge(aggregate, renamed, state, place)
+        case (aggregate, place) => UpdateOrMerge(aggregate, renamed, fields, place)
       }
       val keys = first.groupingExpressions.map(_.toAttribute)
       val rows = if (!options.workersGiven) combined else {

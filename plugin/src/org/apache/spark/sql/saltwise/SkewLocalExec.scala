@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression,
 import org.apache.spark.sql.execution.{PartitioningPreservingUnaryExecNode, SparkPlan}
 import org.apache.spark.sql.execution.aggregate.AggregationIterator
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
-import org.apache.spark.sql.types.DataType
+import org.apache.spark.sql.types.BinaryType
 
 /**
  * Combines the rows of head keys into states, and lets the rows of tail keys through.
@@ -20,7 +20,7 @@ import org.apache.spark.sql.types.DataType
  * @param grouping   the keys
  * @param aggregates the functions in Partial mode
  * @param raw        what a raw row carries beside its key
- * @param state      the struct of all functions' states; NULL in a raw row
+ * @param state      the states of all functions, as StateFields reads them; NULL in a raw row
  * @param memory     bytes of rows that states may hold before all of them leave
  */
 final case class SkewLocalExec(
@@ -47,13 +47,13 @@ final case class SkewLocalExec(
     "peak" -> SQLMetrics.createSizeMetric(sparkContext, "peak memory of states"))
 
   override protected def doExecute(): RDD[InternalRow] = {
-    val (keys, functions, columns, states) = (grouping, aggregates, raw, state.dataType)
+    val (keys, functions, columns) = (grouping, aggregates, raw)
     val (input, capacity, most) = (child.output, options.localCapacity, memory)
     val (rows, headRows) = (longMetric("rows"), longMetric("headRows"))
     val (sent, peak) = (longMetric("states"), longMetric("peak"))
     child.execute().mapPartitionsWithIndex { (partition: Int, in: Iterator[InternalRow]) =>
       if (in.isEmpty) Iterator.empty else {
-        val out = new LocalIterator(keys, functions, columns, states, capacity, most, input, partition, in)
+        val out = new LocalIterator(keys, functions, columns, capacity, most, input, partition, in)
         TaskContext.get().addTaskCompletionListener[Unit] { _ =>
           rows += out.rows
           headRows += out.headRows
@@ -75,14 +75,13 @@ private final class LocalIterator(
     grouping: Seq[NamedExpression],
     aggregates: Seq[AggregateExpression],
     raw: Seq[NamedExpression],
-    stateType: DataType,
     capacity: Int,
     memory: Long,
     input: Seq[Attribute],
     partition: Int,
     in: Iterator[InternalRow])
   extends AggregationIterator(
-    partition, grouping, input, aggregates, Nil, 0, Nil,
+    partition, Nil, input, aggregates, Nil, 0, Nil,
     (expressions, schema) => MutableProjection.create(expressions, schema)) {
   import LocalIterator.RowsBeforeState
 
@@ -94,14 +93,21 @@ private final class LocalIterator(
 
   private val functions = aggregates.map(_.aggregateFunction)
   private val fields = functions.flatMap(_.aggBufferAttributes)
-  private val asRaw = UnsafeProjection.create(grouping ++ raw :+ Literal(null, stateType), input)
+  private val keyOf = UnsafeProjection.create(grouping, input)
+  private val asRaw = UnsafeProjection.create(grouping ++ raw :+ Literal(null, BinaryType), input)
   private val asState = {
-    val types = grouping.map(_.dataType) ++ fields.map(_.dataType)
-    val columns = types.zipWithIndex.map { case (dataType, i) => BoundReference(i, dataType, nullable = true) }
-    val (keys, states) = columns.splitAt(grouping.length)
-    val named = fields.zip(states).flatMap { case (field, column) => Seq(Literal(field.name), column) }
-    UnsafeProjection.create(keys ++ raw.map(column => Literal(null, column.dataType)) :+ CreateNamedStruct(named))
+    val keys = grouping.zipWithIndex.map { case (key, i) => BoundReference(i, key.dataType, nullable = true) }
+    val state = BoundReference(keys.length, BinaryType, nullable = false)
+    UnsafeProjection.create(keys ++ raw.map(column => Literal(null, column.dataType)) :+ state)
   }
+  private val keyAndState = new JoinedRow
+
+  /** A buffer of fields that all have a fixed length is a row already, and needs no code that writes it. */
+  private lazy val isFixed =
+    aggregateFunctions.flatMap(_.aggBufferAttributes).forall(field => UnsafeRow.isFixedLength(field.dataType))
+
+  override protected def generateResultProjection(): (UnsafeRow, InternalRow) => UnsafeRow =
+    if (isFixed) (_, buffer) => buffer.asInstanceOf[UnsafeRow] else super.generateResultProjection()
 
   private val keys = new Array[UnsafeRow](capacity)
   private val states = new Array[InternalRow](capacity)
@@ -149,7 +155,7 @@ private final class LocalIterator(
     } else if (in.hasNext) {
       row = in.next()
       rows += 1
-      key = groupingProjection(row)
+      key = keyOf(row)
       use(head.offer(LocalIterator.hash(key)))
     } else if (!ended) {
       ended = true
@@ -172,7 +178,8 @@ private final class LocalIterator(
 
   private def begin(counter: Int): Unit = {
     keys(counter) = key.copy()
-    states(counter) = new SpecificInternalRow(fields.map(_.dataType))
+    states(counter) =
+      if (isFixed) LocalIterator.emptyRow(fields.length) else new SpecificInternalRow(fields.map(_.dataType))
     initializeBuffer(states(counter))
     hold(emptySize)
   }
@@ -188,7 +195,8 @@ private final class LocalIterator(
   }
 
   private def leave(counter: Int): UnsafeRow = {
-    val out = asState(generateOutput(keys(counter), states(counter)))
+    val state = generateOutput(LocalIterator.NoKey, states(counter)).getBytes
+    val out = asState(keyAndState(keys(counter), new GenericInternalRow(Array[Any](state))))
     states(counter) = null
     sent += 1
     out
@@ -199,6 +207,15 @@ private object LocalIterator {
 
   /** Rows of a key that the summary is sure of, before it gets a state: a state costs as much as some rows. */
   val RowsBeforeState = 32
+
+  private val NoKey = new UnsafeRow(0)
+
+  def emptyRow(fields: Int): UnsafeRow = {
+    val row = new UnsafeRow(fields)
+    val bytes = new Array[Byte](UnsafeRow.calculateBitSetWidthInBytes(fields) + 8 * fields)
+    row.pointTo(bytes, bytes.length)
+    row
+  }
 
   /** Nothing is routed by this hash, so it need not be that of the routers. */
   def hash(key: UnsafeRow): Long =

@@ -9,14 +9,17 @@ import org.apache.spark.sql.types.DataType
  * Aggregates rows of two kinds in one pass: a raw row updates the buffer, and a row that carries a state is merged into
  * it. Spark's own operators do the rest, in Complete mode, spilling included.
  *
- * The states of all functions of an aggregate lie in one struct column, which is NULL in a raw row. `first` is the
+ * The states of all functions of an aggregate are the fields of one row, which is NULL in a raw row. `first` is the
  * place of the function's first field there.
  */
 object UpdateOrMerge {
 
   /** @param renamed columns that go by another name where the two kinds of rows are read */
   def apply(
-      aggregate: AggregateExpression, renamed: AttributeMap[Attribute], state: Attribute, first: Int): AggregateExpression = {
+      aggregate: AggregateExpression,
+      renamed: AttributeMap[Attribute],
+      state: StateFields,
+      first: Int): AggregateExpression = {
     val read = aggregate.transform { case column: AttributeReference => renamed.getOrElse(column, column) }
       .asInstanceOf[AggregateExpression]
     val function = (read.aggregateFunction: @unchecked) match {
