@@ -9,8 +9,8 @@ after so many minutes, goes on where it ended; `--fresh` begins anew. A cell of 
 again, and so is one of fewer rounds; `--doubtful --rounds 9` measures those alone where auto was above a limit.
 `python benchmarks/tables.py` makes the tables and figures.
 
-The plans of a cell run in turn, the first of a round another one each time, after each plan has run once in this
-process. Ratios are to stock Spark's time in the same round; times and ratios are medians. In every round every plan's
+The plans of a cell run in another order each round, one that the cell's name decides, after each plan has run once in
+this process. Ratios are to stock Spark's time in the same round; times and ratios are medians. In every round every plan's
 answer is compared with stock Spark's. In the last round, plans run too that nobody would choose twice, and Spark is
 asked what it did: the bytes, records and states shuffled, the largest task, the peak memory of a task, and the
 makespan of its tasks on more cores.
@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import math
+import random
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -197,11 +198,14 @@ class Grid:
         seconds: list[dict[str, float]] = []
         runs: dict[str, Run] = {}
         answers: dict[str, dict[str, float]] = {}
+        order = random.Random(f"{name} {kind} {skew}")
         for i in range(part.rounds):
             last = i == part.rounds - 1
             of_round = [plan for plan in plans if last or plan in TIMED]
             seconds.append({})
-            for plan in of_round[i % len(of_round) :] + of_round[: i % len(of_round)]:
+            # In turn, a plan would always follow the same one, and whatever that one leaves behind in the process.
+            order.shuffle(of_round)
+            for plan in of_round:
                 query, answer = self.query(df, kind, plan)
                 if last:
                     runs[plan] = measured(self.spark, query)
