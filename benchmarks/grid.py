@@ -10,9 +10,9 @@ again, and so is one of fewer rounds; `--doubtful --rounds 9` measures those alo
 `python benchmarks/tables.py` makes the tables and figures.
 
 The plans of a cell run in another order each round, one that the cell's name decides, after each plan has run once in
-this process. Ratios are to stock Spark's time in the same round; times and ratios are medians. In every round every plan's
-answer is compared with stock Spark's. In the last round, plans run too that nobody would choose twice, and Spark is
-asked what it did: the bytes, records and states shuffled, the largest task, the peak memory of a task, and the
+this process. Ratios are to stock Spark's time in the same round; times and ratios are medians. In every round every
+plan's answer is compared with stock Spark's. In the last round, plans run too that nobody would choose twice, and Spark
+is asked what it did: the bytes, records and states shuffled, the largest task, the peak memory of a task, and the
 makespan of its tasks on more cores.
 """
 
