@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 from saltwise.cli import WRONG_INPUT, app
 from saltwise.options import STRATEGIES
 
+pytestmark = pytest.mark.classic("run the command saltwise")
+
 runner = CliRunner()
 
 

@@ -19,6 +19,8 @@ from saltwise.errors import SaltwiseValueError
 from saltwise.loads import WorkerLoads
 from saltwise.picture import check_can_draw, draw_loads
 
+pytestmark = pytest.mark.classic("run the command saltwise")
+
 WORKERS = 8
 
 

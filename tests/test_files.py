@@ -11,6 +11,8 @@ from saltwise.errors import SaltwiseError, SaltwiseValueError
 from saltwise.files import FORMATS, column, format_of, read_file
 from saltwise.spark_errors import first_sentence
 
+pytestmark = pytest.mark.classic("run the command saltwise")
+
 
 @pytest.mark.parametrize(
     ("name", "format"),

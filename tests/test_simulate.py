@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -38,10 +39,13 @@ def test_workers_are_those_of_the_plugin_message_by_message(spark: SparkSession,
     sources, n = 3, 12
     keys = zipf(500, 1.4, 30_000)
     stream: Any = [f"key {k}" for k in keys.tolist()] if strings else keys
-    tasks = spark.sparkContext.parallelize(range(sources), sources).flatMap(
-        lambda i: [(t, stream[t] if strings else int(keys[t])) for t in range(i, len(keys), sources)]
-    )
-    rows = spark.createDataFrame(tasks, f"t long, k {'string' if strings else 'long'}")
+
+    def messages(ids: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        for source in (i for batch in ids for i in batch["id"]):
+            yield pd.DataFrame({"t": range(source, len(keys), sources), "k": stream[source::sources]})
+
+    tasks = spark.range(0, sources, 1, sources)
+    rows = tasks.mapInPandas(messages, f"t long, k {'string' if strings else 'long'}")
     routed = rows.select("t", F.expr(f"skew_worker({n}, '{scheme}', k)").alias("w")).collect()
 
     assert [row.w for row in sorted(routed)] == route(stream, scheme, n, sources=sources).tolist()

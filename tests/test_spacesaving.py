@@ -85,8 +85,7 @@ def test_an_empty_summary_knows_nothing() -> None:
 
 def in_order(spark: SparkSession, stream: list[Any], item_type: str) -> DataFrame:
     """One task that meets the stream in its order."""
-    rows = spark.sparkContext.parallelize(stream, 1).map(lambda item: (item,))
-    return spark.createDataFrame(rows, f"item {item_type}")
+    return spark.createDataFrame([(item,) for item in stream], f"item {item_type}").coalesce(1)
 
 
 def text(key: int) -> str | None:
