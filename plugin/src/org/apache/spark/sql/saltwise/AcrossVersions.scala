@@ -5,6 +5,7 @@ import java.util.{Map, UUID}
 import scala.reflect.ClassTag
 
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.expressions.{Expression, NamedExpression, ScalarSubquery}
 import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LogicalPlan}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
@@ -29,6 +30,12 @@ object AcrossVersions {
 
   def scalarSubquery(plan: LogicalPlan): ScalarSubquery =
     make[ScalarSubquery](Seq(plan, Seq.empty[Expression], NamedExpression.newExprId, Seq.empty[Expression]), None)
+
+  def withProperties(table: CatalogTable, properties: Map[String, String]): CatalogTable = {
+    val fields = table.productIterator.map(_.asInstanceOf[AnyRef]).toSeq
+    // The first of its fields that is this map; those that are ignored may be the same empty one.
+    make[CatalogTable](fields.updated(fields.indexWhere(_ eq table.properties), properties), None)
+  }
 
   /** `SparkSession` became an interface in 4.0, hence the call by name. */
   def state(session: SparkSession): SessionState =

@@ -75,7 +75,7 @@ private final case class TableProperty(table: CatalogTable, name: String, state:
     val present = catalog.getTableMetadata(table.identifier)
     var properties = present.properties.filterNot { case (key, _) => key.startsWith(name) }
     CatalogTable.splitLargeTableProp(name, text, (key, value) => properties += key -> value, TableProperty.Longest)
-    catalog.alterTable(present.copy(properties = properties))
+    catalog.alterTable(AcrossVersions.withProperties(present, properties))
     catalog.refreshTable(TableIdentifier(table.identifier.table, table.identifier.database))
   }
 
