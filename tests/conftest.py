@@ -31,6 +31,8 @@ LastQuery = Callable[[], tuple[Any, Any]]
 
 SaltwiseLines = Callable[[DataFrame], list[str]]
 
+WaitFor = Callable[[Callable[[], bool]], None]
+
 WithConf = Callable[[Mapping[str, object]], AbstractContextManager[None]]
 
 
@@ -382,11 +384,16 @@ def plain(value: Any) -> Any:
     return value
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
+@pytest.fixture
+def wait_for() -> WaitFor:
     """Spark's listeners run in a thread of their own, and nothing but a look tells whether they are done."""
-    looks = threading.Event()
-    for _ in range(600):
-        if condition():
-            return
-        looks.wait(0.05)
-    raise AssertionError("the listener was not told of all batches")
+
+    def wait(condition: Callable[[], bool]) -> None:
+        looks = threading.Event()
+        for _ in range(600):
+            if condition():
+                return
+            looks.wait(0.05)
+        raise AssertionError("the listener was not told of all batches")
+
+    return wait

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from tests.conftest import wait_for
 
 import saltwise
 from saltwise import SaltwiseError
 from saltwise.loads import worker_loads
 
 if TYPE_CHECKING:
-    from tests.conftest import SaltwiseLines
+    from tests.conftest import SaltwiseLines, WaitFor
 
 
 @pytest.fixture
@@ -125,7 +124,7 @@ def test_a_hint_on_a_dataframe_is_for_the_aggregate_that_follows(
 
 
 @pytest.mark.smoke
-def test_a_stream_is_routed_and_tells_of_its_batches(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_stream_is_routed_and_tells_of_its_batches(spark: SparkSession, tmp_path: Path, wait_for: WaitFor) -> None:
     rows = spark.range(1000).selectExpr("if(id % 2 = 0, 'hot', cast(id % 7 as string)) AS k", "id AS v")
     for part in range(2):
         rows.where(f"id % 2 = {part} OR k = 'hot'").coalesce(1).write.mode("append").parquet(str(tmp_path / "rows"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -17,10 +17,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupState
-from tests.conftest import WithConf, wait_for
 
 import saltwise
 from saltwise.skewbatches import SkewBatch
+
+if TYPE_CHECKING:
+    from tests.conftest import WaitFor, WithConf
 
 pytestmark = pytest.mark.classic("look into a sink of the client's")
 
@@ -224,7 +226,7 @@ def test_two_hundred_drifting_batches_with_stops_and_restarts_lose_and_repeat_no
 
 
 def test_a_head_that_drifts_is_followed_and_every_batch_is_balanced(
-    source: Source, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    source: Source, tmp_path: Path, capsys: pytest.CaptureFixture[str], wait_for: WaitFor
 ) -> None:
     for batch in range(4):
         source.add(rows=5000, rotate=10 * (batch // 2))
