@@ -1,6 +1,6 @@
 package org.apache.spark.sql.saltwise
 
-import java.util.{Map, UUID}
+import java.util.{Map => JavaMap, UUID}
 
 import scala.reflect.ClassTag
 
@@ -45,7 +45,7 @@ object AcrossVersions {
   def runningStream(session: SparkSession): Option[StreamingQuery] =
     Option(session.sparkContext.getLocalProperty("sql.streaming.queryId")).flatMap { id =>
       val shared = session.getClass.getMethod("sharedState").invoke(session).asInstanceOf[SharedState]
-      Option(shared.activeStreamingQueries.asInstanceOf[Map[UUID, StreamingQuery]].get(UUID.fromString(id)))
+      Option(shared.activeStreamingQueries.asInstanceOf[JavaMap[UUID, StreamingQuery]].get(UUID.fromString(id)))
     }
 
   private def make[T](first: Seq[AnyRef], more: AnyRef)(implicit node: ClassTag[T]): T = {
