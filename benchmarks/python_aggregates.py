@@ -19,7 +19,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from common import console, interleaved, parquet_folder, print_ratios, session
-from datasketches import kll_doubles_sketch
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from rich.table import Table
@@ -66,28 +65,23 @@ class RowsOfTasks(Aggregator):
         return [*state.items()]
 
 
-class MeanAndQuartiles(Aggregator):
+class MeanAndQuartiles(KllQuantiles):
     """What a user would write: one state for both."""
 
     returns = "struct<mean: double, quartiles: array<double>>"
-    approximate = True
 
     def zero(self) -> list[Any]:
-        return [0, 0.0, kll_doubles_sketch(200)]
+        return [0, 0.0, super().zero()]
 
     def update(self, state: list[Any], batch: pa.RecordBatch) -> list[Any]:
         x = batch.column(0).to_numpy()
-        state[0] += len(x)
-        state[1] += float(x.sum())
-        state[2].update(np.array(x))  # a copy: the sketch takes arrays that may be written to
-        return state
+        return [state[0] + len(x), state[1] + float(x.sum()), super().update(state[2], batch)]
 
     def merge(self, a: list[Any], b: list[Any]) -> list[Any]:
-        a[2].merge(b[2])
-        return [a[0] + b[0], a[1] + b[1], a[2]]
+        return [a[0] + b[0], a[1] + b[1], super().merge(a[2], b[2])]
 
-    def finish(self, state: list[Any]) -> dict[str, Any]:
-        return {"mean": state[1] / state[0], "quartiles": state[2].get_quantiles([0.25, 0.5, 0.75])}
+    def finish(self, state: list[Any]) -> Any:
+        return {"mean": state[1] / state[0], "quartiles": super().finish(state[2])}
 
 
 def ours(df: DataFrame) -> DataFrame:
