@@ -120,10 +120,12 @@ def without_plugin() -> dict[str, Any]:
     saltwise._java.ensure_java()
     queries = [*ALIKE, REFUSED_BY_SPARK, NULLS_AMONG_NUMBERS, TWO_PHASES]
     queries += [routed(strategy, "xxhash64(k)") for strategy in STRATEGIES]
+    # It is a classic session, whatever the one of the tests is.
+    environment = {name: value for name, value in os.environ.items() if name != "SPARK_CONNECT_MODE_ENABLED"}
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_PLUGIN],
         input=json.dumps(queries),
-        env=os.environ | {"PYSPARK_PYTHON": sys.executable},
+        env=environment | {"PYSPARK_PYTHON": sys.executable},
         capture_output=True,
         text=True,
         check=False,
