@@ -66,7 +66,7 @@ final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
       val limited = windowsWithLimit(plan)
       plan.transformUp {
         case node: UnaryNode if !node.isStreaming && !node.child.isInstanceOf[LeftAlone] =>
-          SkewAggregation.orStock[LogicalPlan](node)(groups(node, limited).map(placed(node, _)).getOrElse(node))
+          OrStock[LogicalPlan](node)(groups(node, limited).map(placed(node, _)).getOrElse(node))
       }
     }
 

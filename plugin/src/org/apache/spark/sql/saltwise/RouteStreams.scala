@@ -53,7 +53,7 @@ final case class RouteStreams(session: SparkSession) extends Rule[LogicalPlan] {
         case aggregate: Aggregate if aggregate.isStreaming && !isPlanned(aggregate.child) =>
           val hint = SkewGroupByHint.below(aggregate).map(_.options)
           if (hint.isEmpty && !conf.getConf(SaltwiseConf.Enabled)) aggregate
-          else SkewAggregation.orStock[LogicalPlan](aggregate) {
+          else OrStock[LogicalPlan](aggregate) {
             val options = SkewOptions.resolve(hint.getOrElse(Map.empty), conf)
             val below = reasonToLeave(aggregate, options) match {
               case Some(reason) => LeftAlone(reason, aggregate.child)

@@ -1,7 +1,5 @@
 package org.apache.spark.sql.saltwise
 
-import scala.util.control.NonFatal
-
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.SQLConfHelper
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
@@ -49,7 +47,7 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
   }
 
   private def planOrLeave(aggregate: Aggregate, hint: Map[String, String]): Seq[SparkPlan] =
-    orStock(Seq.empty[SparkPlan]) {
+    OrStock(Seq.empty[SparkPlan]) {
       val options = SkewOptions.resolve(hint, conf)
       val stock = stockAggregation(aggregate)
       reasonToLeave(aggregate, options, stock).toLeft(()).flatMap(_ => choose(aggregate, options, stock)) match {
@@ -126,17 +124,6 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
 }
 
 object SkewAggregation {
-  @volatile private var logged = false
-
-  /** What `rewrite` gives, or `stock` where this Spark does not fit the plugin. */
-  def orStock[A](stock: A)(rewrite: => A): A =
-    try rewrite catch {
-      case e: SaltwiseException => throw e
-      case e @ (NonFatal(_) | _: LinkageError) =>
-        logOnce(e)
-        stock
-    }
-
   /** The hot keys that are given. A list in the conf belongs to one of the session's aggregates; others pass it over. */
   def hotKeys(keys: Seq[Expression], options: SkewOptions, ofThisQuery: Boolean): (SkewOptions, Option[Seq[HotKey]]) =
     try { (options, options.hot.map(HotKeys.parse(_, keys))) } catch {
@@ -206,11 +193,4 @@ object SkewAggregation {
   def smallInput(rows: LogicalPlan, conf: SQLConf): String =
     s"its input has about ${rows.stats.sizeInBytes} bytes, and spark.saltwise.auto.smallInput is " +
       s"${conf.getConf(SaltwiseConf.SmallInput)}"
-
-  private def logOnce(cause: Throwable): Unit = if (!logged) {
-    logged = true
-    org.slf4j.LoggerFactory.getLogger(classOf[SkewAggregation]).warn(
-      "Saltwise left a query as Spark planned it, because this Spark does not fit the plugin; " +
-        "further occurrences are not logged.", cause)
-  }
 }
