@@ -1075,7 +1075,7 @@ def test_applyinpandas_keeps_the_plan_of_spark(agree: Agree) -> None:
     )
 
 
-def test_a_streaming_aggregate_keeps_the_plan_of_spark(
+def test_a_streaming_aggregate_gives_the_same_answers_and_is_routed_with_saltwise_on_alone(
     spark: SparkSession, with_conf: WithConf, tmp_path: Path
 ) -> None:
     spark.table("events").select("id", "k", "i").write.parquet(str(tmp_path / "in"))
@@ -1090,7 +1090,7 @@ def test_a_streaming_aggregate_keeps_the_plan_of_spark(
             with redirect_stdout(StringIO()) as plan:
                 query.explain()
             assert "StateStoreSave" in plan.getvalue()
-            assert "Skew" not in plan.getvalue()
+            assert ("SkewRoute [k" in plan.getvalue()) == enabled
             answers[enabled] = sorted(spark.table(f"totals_{enabled}").collect(), key=str)
             spark.catalog.dropTempView(f"totals_{enabled}")
 
