@@ -47,7 +47,7 @@ final case class Routed(
 final case class RouteStreams(session: SparkSession) extends Rule[LogicalPlan] {
 
   override def apply(plan: LogicalPlan): LogicalPlan =
-    if (!plan.isStreaming && !plan.exists(GroupMap.keepsState)) plan else {
+    if (!plan.isStreaming && !plan.exists(_.isInstanceOf[SkewGroupByHint])) plan else {
       val names = Iterator("saltwise") ++ Iterator.from(2).map(number => s"saltwise.$number")
       plan.transformUp {
         case aggregate: Aggregate if aggregate.isStreaming && !isPlanned(aggregate.child) =>
