@@ -43,7 +43,7 @@ def rows_of(count: int, hot: int) -> str:
 
 
 class RowsOfTasks(Aggregator):
-    """How many rows each task updated, by its number: what the load of a task is."""
+    """How many rows each task updated, by its stage and number: what the load of a task is."""
 
     returns = "map<int, bigint>"
 
@@ -55,7 +55,8 @@ class RowsOfTasks(Aggregator):
 
         task = TaskContext.get()
         assert task is not None
-        state[task.partitionId()] = state.get(task.partitionId(), 0) + batch.num_rows
+        number = task.stageId() * 1000 + task.partitionId()
+        state[number] = state.get(number, 0) + batch.num_rows
         return state
 
     def merge(self, a: dict[int, int], b: dict[int, int]) -> dict[int, int]:

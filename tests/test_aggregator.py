@@ -21,7 +21,9 @@ from pyspark.sql import functions as F
 import saltwise
 from saltwise import Aggregator, AggregatorError, SaltwiseValueError, check_aggregator, combining
 from saltwise.associativity import alike
-from saltwise.combining import AT, STATES, Bound, combine, merge
+from saltwise.bound import AT, STATES, Bound
+from saltwise.combining import combine
+from saltwise.merging import merge
 
 # Nine hundred rows in three partitions; 40 % of them have the key 0, 20 % the key 1, 10 % NULL.
 ROWS = """
@@ -273,12 +275,14 @@ def bound(aggregator: Aggregator, state: pa.DataType | None = None, returns: pa.
     return Bound(aggregator, names, returns or pa.list_(pa.int64()), state)
 
 
-def in_tasks(tasks: list[list[pa.RecordBatch]], each: Bound, values: int | None = None) -> list[pa.RecordBatch]:
+def in_tasks(
+    tasks: list[list[pa.RecordBatch]], each: Bound, values: int | None = None, theta: float = 0
+) -> list[pa.RecordBatch]:
     """What leaves the map side of a query over rows of a key and a value."""
     return [
         batch
         for number, batches in enumerate(tasks)
-        for batch in combine([each], 1, values, lambda number=number: number)(batches)  # type: ignore[misc]
+        for batch in combine([each], 1, values, theta, lambda number=number: number)(batches)  # type: ignore[misc]
     ]
 
 
@@ -290,10 +294,11 @@ def in_tasks(tasks: list[list[pa.RecordBatch]], each: Bound, values: int | None 
     st.integers(1, 12),
     st.integers(1, 6),
     st.booleans(),
+    st.sampled_from([0, 0.2, 0.5, 1]),
     st.randoms(use_true_random=False),
 )
 def test_random_tasks_batches_blocks_and_merges_give_every_row_once(
-    tasks: list[list[list[tuple[str, int]]]], block: int, size: int, all_rows: bool, rng: random.Random
+    tasks: list[list[list[tuple[str, int]]]], block: int, size: int, all_rows: bool, theta: float, rng: random.Random
 ) -> None:
     schema = pa.schema([("k", pa.string()), ("v", pa.int64()), ("x", pa.int64())])
     batches = [
@@ -303,20 +308,25 @@ def test_random_tasks_batches_blocks_and_merges_give_every_row_once(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(combining, "BLOCK_ROWS", block)
         sent = (
-            in_tasks(batches, bound(Values("x")), 1 if all_rows else None)
+            in_tasks(batches, bound(Values("x")), 1, theta)
             if all_rows
-            else in_tasks([[batch.select([0, 2]) for batch in task] for task in batches], bound(Values("x")))
+            else in_tasks(
+                [[batch.select([0, 2]) for batch in task] for task in batches], bound(Values("x")), None, theta
+            )
         )
-    states = defaultdict(list)
+    parts = defaultdict(list)
     for batch in sent:
         for row in batch.to_pylist():
-            if row[STATES] is not None:
-                states[row["k"]].append(row[STATES])
+            # A part of a key is states or rows.
+            if row[STATES] is not None or row["x"] is not None:
+                assert (row[STATES] is None) != (row["x"] is None)
+                parts[row["k"]].append({STATES: row[STATES], "x": row["x"]})
     arriving = []
-    for key in states:
-        rng.shuffle(states[key])
-        arriving += [{"k": key if i == 0 else None, AT: i, STATES: s} for i, s in enumerate(states[key])]
-    table = pa.Table.from_pylist(arriving, pa.schema([("k", pa.string()), (AT, pa.int32()), (STATES, pa.binary())]))
+    for key in parts:
+        rng.shuffle(parts[key])
+        arriving += [{"k": key if i == 0 else None, AT: i, **part} for i, part in enumerate(parts[key])]
+    names = [("k", pa.string()), (AT, pa.int32()), (STATES, pa.binary()), ("x", pa.list_(pa.int64()))]
+    table = pa.Table.from_pylist(arriving, pa.schema(names))
     whole = merge([bound(Values("x"))], 1, 1, int)(table.to_batches(max_chunksize=size))
     results = {row["k"]: row["m0"] for batch in whole for row in batch.to_pylist()}
 
@@ -334,6 +344,39 @@ def test_a_key_in_every_block_leaves_its_task_as_one_state(monkeypatch: pytest.M
     sent = Counter(key for batch in in_tasks([batches], bound(Values("x"))) for key in batch.column(0).to_pylist())
 
     assert sent == {"hot": 1} | {f"rare {i}": 1 for i in range(20)}
+
+
+def test_few_rows_of_a_rare_key_leave_as_they_are() -> None:
+    rows = pa.record_batch({"k": ["hot"] * 7 + ["rare"] * 3, "x": range(10)})
+
+    def left(theta: float) -> dict[str, Any]:
+        [batch] = in_tasks([[rows]], bound(Values("x")), theta=theta)
+        return {row["k"]: row["x"] for row in batch.to_pylist()}
+
+    assert left(0.3) == {"hot": None, "rare": None}
+    assert left(0.31) == {"hot": None, "rare": [7, 8, 9]}
+    assert left(1) == {"hot": [*range(7)], "rare": [7, 8, 9]}
+
+
+def test_many_bytes_of_a_rare_key_become_a_state() -> None:
+    def left(size: int) -> list[bool]:
+        rows = pa.record_batch({"k": range(100), "x": ["x" * size] * 100})
+        [batch] = in_tasks([[rows]], bound(Values("x"), returns=pa.list_(pa.string())), theta=1)
+        return [state is None for state in batch.column(STATES).to_pylist()]
+
+    assert left(combining.FEW_BYTES // 2) == [True] * 100
+    assert left(combining.FEW_BYTES) == [False] * 100
+
+
+def test_a_key_that_has_a_state_adds_its_few_rows_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(combining, "BLOCK_ROWS", 10)
+    hot = pa.record_batch({"k": ["hot"] * 10, "x": range(10)})
+    few = pa.record_batch({"k": ["hot"] + [f"rare {i}" for i in range(9)], "x": range(10)})
+
+    sent = [row for batch in in_tasks([[hot, few, hot]], bound(Values("x")), theta=0.5) for row in batch.to_pylist()]
+
+    assert [row[STATES] is None for row in sent if row["k"] == "hot"] == [False]
+    assert all(row["x"] for row in sent if row["k"] != "hot")
 
 
 # What is refused, and what goes wrong
@@ -422,7 +465,7 @@ def test_a_state_that_cannot_be_pickled_is_refused() -> None:
         (
             {"merge": failing},
             None,
-            "Odd.merge raised ZeroDivisionError: division by zero; this was for key 'b' in task 5, with state 1 of the key.",
+            "Odd.merge raised ZeroDivisionError: division by zero; this was for key 'b' in task 5, with part 1 of the key.",
         ),
         (
             {"finish": failing},
@@ -443,9 +486,39 @@ def test_errors_of_the_merging_side_name_the_key(
 ) -> None:
     halves = in_tasks([[BATCH.slice(0, 3)], [BATCH.slice(3)]], bound(Values("x")))
     states = pa.Table.from_batches(halves)
-    arriving = pa.table({"k": ["a", "b", None], AT: pa.array([0, 0, 1], pa.int32()), STATES: states.column(STATES)})
+    at = pa.array([0, 0, 1], pa.int32())
+    arriving = pa.table({"k": ["a", "b", None], AT: at, STATES: states.column(STATES), "x": states.column("x")})
     with pytest.raises(AggregatorError) as raised:
         list(merge([bound(with_methods(**methods), None, returns)], 1, 1, lambda: 5)(arriving.to_batches()))
+
+    assert str(raised.value) == message
+
+
+@pytest.mark.parametrize(
+    ("state", "methods", "message"),
+    [
+        (
+            None,
+            {"update": failing},
+            "Odd.update raised ZeroDivisionError: division by zero; this was for key 'a' in task 5, with 1 of the rows that "
+            "came as they are.",
+        ),
+        (
+            pa.int64(),
+            {"zero": int, "update": lambda self, a, b: "many"},
+            "Odd.update made the state 'many', which is not of the declared type int64, for key 'a' in task 5: declare the "
+            "type that it has.",
+        ),
+    ],
+    ids=["raises", "another type"],
+)
+def test_errors_in_the_rows_of_rare_keys_name_the_key(
+    state: pa.DataType | None, methods: dict[str, Any], message: str
+) -> None:
+    [sent] = in_tasks([[BATCH]], bound(Values("x")), theta=1)
+    arriving = sent.add_column(1, AT, pa.array([0, 0], pa.int32()))
+    with pytest.raises(AggregatorError) as raised:
+        list(merge([bound(with_methods(**methods), state)], 1, 1, lambda: 5)([arriving]))
 
     assert str(raised.value) == message
 

@@ -22,7 +22,16 @@ MODULES = (
     *("keyhash", "partition", "consistenthash", "hashpair", "partitionformat", "resources", "partitioncosts"),
     *("construction", "largestfirst", "keyweights", "placementhistory", "placementstore", "placing", "constructed"),
     *("analyze", "predictplacement", "sealed", "statefulaggregate", "keycolumns", "skewbatches", "aggregated"),
-    *("aggregator", "associativity", "combining", "sqlaggregate", "aggregates.columns", "aggregates.quantiles"),
+    *(
+        "aggregator",
+        "associativity",
+        "bound",
+        "combining",
+        "merging",
+        "sqlaggregate",
+        "aggregates.columns",
+        "aggregates.quantiles",
+    ),
     *("aggregates.distinct", "aggregates.reservoir", "aggregates.topk", "aggregates.moments", "aggregates.regression"),
     *("aggregates.bloomfilter", "aggregates.naivebayes", "aggregates.histogram", "aggregates.heavyhitters"),
 )

@@ -2,10 +2,11 @@
 
     merge ← Explode ← Final(k) ← Exchange(k) ← Partial(k) ← combine ← child
 
-``combine`` (a mapInArrow) adds a column to the rows: NULL, but for the last row of a key in a task, which has the
-states of all aggregators in Python. Spark groups these rows: its own aggregates see what they would see anyway, and the
-states of a key become a list, a few for each map task. ``merge`` (a mapInArrow) gets the list as rows, one batch after
-another. Where no aggregate of Spark's is asked for, only rows with states leave ``combine``.
+``combine`` (a mapInArrow) adds columns to the rows: NULL, but for the last row of a key in a task, which has the states
+of all aggregators in Python, and for that of a rare key in a block of rows, which has the key's rows as arrays. Spark
+groups these rows: its own aggregates see what they would see anyway, and the parts of a key become a list, a few for
+each map task. ``merge`` (a mapInArrow) gets the list as rows, one batch after another. Where no aggregate of Spark's is
+asked for, only rows with parts leave ``combine``.
 
 Where a splitting strategy is named, rows are first routed to workers, which then combine them.
 """
@@ -18,21 +19,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, DataType, StructField, StructType
+from pyspark.sql.types import ArrayType, BinaryType, DataType, StructField, StructType
 
 from .aggregator import Aggregator
 from .calls import call_of
 from .errors import SaltwiseError, SaltwiseValueError
 from .keycolumns import as_column, flattened
 from .mergeable import NULL_IS_A_VALUE, RULES
-from .options import SkewOptions
+from .options import SkewOptions, default_theta
 from .session import session_options
 from .splitgroups import apply_split
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation, SparkSession
 
-    from .combining import Bound
+    from .bound import Bound
 
 
 class TakesAggregators:
@@ -48,8 +49,9 @@ class TakesAggregators:
         Args:
             exprs: Columns and instances of :class:`saltwise.Aggregator`, in any order, or what ``GroupedData.agg``
                 takes. Beside an Aggregator, a Column is one call of a function.
-            observation: has, when the query has run, ``groups``, ``states`` (that map tasks sent), ``merges``,
-                ``state_bytes``, ``largest_state`` (in bytes) and ``most_states`` (of one key).
+            observation: has, when the query has run, ``groups``, ``states`` (that map tasks sent; rows of rare keys
+                come as they are), ``merges``, ``state_bytes``, ``largest_state`` (in bytes) and ``most_states`` (of one
+                key).
 
         Raises:
             SaltwiseValueError: a Column is no such call, or there is an observation and no Aggregator.
@@ -118,7 +120,9 @@ def aggregated(
     """Return a DataFrame of one row a group, with names and types as Spark would give them."""
     try:
         from .arrow import WORKER, check_travels, named, routed
-        from .combining import AT, STATES, combine, merge
+        from .bound import AT, STATES
+        from .combining import combine
+        from .merging import merge
         from .routing import settled
         from .schemes import SPLITTING
     except ImportError as error:
@@ -150,20 +154,27 @@ def aggregated(
     if (options.strategy or session.get("strategy", "auto")).lower() in SPLITTING:
         rows = routed(rows, len(key), settled(options, session)).drop(WORKER)
 
-    sent = StructType([*rows.schema.fields[:leaving], StructField(STATES, BinaryType())])
-    combined = rows.mapInArrow(combine(bound, len(key), leaving - len(key) if sparks else None, _task), sent)
+    arrays = [StructField(field.name, ArrayType(field.dataType)) for field in rows.schema.fields[leaving:]]
+    sent = [StructField(STATES, BinaryType()), *arrays]
+    theta = options.theta or default_theta(options.partitions or int(session["partitions"]))
+    combined = rows.mapInArrow(
+        combine(bound, len(key), leaving - len(key) if sparks else None, theta, _task),
+        StructType([*rows.schema.fields[:leaving], *sent]),
+    )
     # Where spark.sql.retainGroupColumns is off, only what agg names is kept.
     kept, of_group = named("of_k", key if keys else [F.lit(0)])
-    groups = combined.groupBy(*(key if keys else [])).agg(*kept, *calls, F.collect_list(STATES).alias(STATES))
+    has_part = F.col(STATES).isNotNull() | F.col(arrays[0].name).isNotNull()
+    part = F.when(has_part, F.struct(*(field.name for field in sent)))
+    groups = combined.groupBy(*(key if keys else [])).agg(*kept, *calls, F.collect_list(part).alias(STATES))
     if observation is not None:
-        groups = groups.observe(observation, *_metrics())
+        groups = groups.observe(observation, *_metrics(F.col(STATES)[STATES]))
 
-    # A row for each state; the first has all else of the group. Without keys there may be a group without rows.
+    # A row for each part; the first has all else of the group. Without keys there may be a group without rows.
     of_group += [F.col(f"r{i}") for i in range(len(calls))]
     states = groups.select(*of_group, F.posexplode_outer(STATES).alias(AT, STATES))
     at = F.coalesce(F.col(AT), F.lit(0))
     once, of_first = named("g", [F.when(at == 0, column) for column in of_group])
-    states = states.select(*once, at.alias(AT), STATES)
+    states = states.select(*once, at.alias(AT), f"{STATES}.*")
     results = [StructField(f"m{i}", type_of(df.sparkSession, each.returns)) for i, each in enumerate(ours)]
     stock = [*(shown if len(shown) == len(key) else [None] * len(key)), *of_sparks]
     first = [
@@ -220,7 +231,7 @@ def _split(column: Column, name: str) -> tuple[Callable[[list[Column]], Column],
 def _bound(df: DataFrame, each: Aggregator) -> Bound:
     from pyspark.sql.pandas.types import to_arrow_type
 
-    from .combining import Bound
+    from .bound import Bound
 
     sent = copy.copy(each)
     # Columns do not travel to tasks.
@@ -236,15 +247,16 @@ def type_of(spark: SparkSession, of: DataType | str) -> DataType:
     return spark.createDataFrame([], schema).schema[0].dataType
 
 
-def _metrics() -> list[Column]:
-    sizes = "transform(states, s -> CAST(octet_length(s) AS BIGINT))"
+def _metrics(states: Column) -> list[Column]:
+    held = F.filter(states, F.isnotnull)
+    sizes = F.transform(held, lambda state: F.octet_length(state).cast("bigint"))
     return [
         F.count(F.lit(1)).alias("groups"),
-        F.sum(F.size("states")).alias("states"),
-        F.sum(F.size("states") - 1).alias("merges"),
-        F.expr(f"sum(aggregate({sizes}, 0L, (a, b) -> a + b))").alias("state_bytes"),
-        F.expr(f"max(array_max({sizes}))").alias("largest_state"),
-        F.max(F.size("states")).alias("most_states"),
+        F.sum(F.size(held)).alias("states"),
+        F.sum(F.greatest(F.size(held) - 1, F.lit(0))).alias("merges"),
+        F.sum(F.aggregate(sizes, F.lit(0).cast("bigint"), lambda a, b: a + b)).alias("state_bytes"),
+        F.max(F.array_max(sizes)).alias("largest_state"),
+        F.max(F.size(held)).alias("most_states"),
     ]
 
 
