@@ -10,10 +10,10 @@ again, and so is one of fewer rounds; `--doubtful --rounds 9` measures those alo
 `python benchmarks/tables.py` makes the tables and figures.
 
 The plans of a cell run in another order each round, one that the cell's name decides, after each plan has run once in
-this process. Ratios are to stock Spark's time in the same round; times and ratios are medians. In every round every
-plan's answer is compared with stock Spark's. In the last round, plans run too that nobody would choose twice, and Spark
-is asked what it did: the bytes, records and states shuffled, the largest task, the peak memory of a task, and the
-makespan of its tasks on more cores.
+this process. Ratios are to stock Spark's time in the same round; all figures are medians. In every round every plan's
+answer is compared with stock Spark's, and Spark is asked what it did: the bytes, records and states shuffled, the
+largest task, the peak memory of a task, and the makespan of its tasks on more cores. Plans that nobody would choose
+twice run in the first round, and go on if they were faster there than auto.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ BYPASS = "spark.sql.execution.bypassPartialAggregation"
 OURS = ("hash", "shuffle", "pkg", "dchoices", "wchoices", "roundrobin", "split", "local", "auto")
 PLANS = ("stock", "bypass", "rebalance", "salted", *OURS)
 TIMED = ("stock", "bypass", "split", "local", "auto")
-"""Plans that run in every round; the others run in the last."""
+"""Plans that run in every round; the others as long as they are faster than auto."""
 GROWING = ("percentile_approx", "median", "mode", "collect_set")
 
 
@@ -83,7 +83,7 @@ class Part:
 
 PARTS = {
     "grid": Part(400_000),
-    "million": Part(8_000_000, GROWING, ["z=0.8"], TIMED, maps=16, partitions=32),
+    "million": Part(8_000_000, GROWING, ["z=0.8"], TIMED, rounds=2, maps=16, partitions=32),
     "local": Part(
         1_000_000,
         ["sum_count", "approx_count_distinct", "hll", "percentile_approx", "median", "collect_set"],
@@ -92,7 +92,8 @@ PARTS = {
         maps=16,
         partitions=32,
     ),
-    "cluster": Part(4_000_000, GROWING, ["z=1.6", "z=2.0"], [*TIMED, "dchoices"], 1, 128, 128, coalesced=False),
+    # Enough rows that a task is more than what it takes to start one.
+    "cluster": Part(16_000_000, GROWING, ["z=1.6", "z=2.0"], ["stock", "bypass", "auto"], 1, 128, 128, coalesced=False),
 }
 QUICK = Part(
     400_000, ["sum_count", "percentile_approx", "collect_set", "user_scala"],
@@ -195,26 +196,21 @@ class Grid:
         df = self.spark.read.parquet(data(skew, rows, part.maps))
         plans = plans_of(kind, part.plans)
         self.warm_up(df, kind, skew, plans)
-        seconds: list[dict[str, float]] = []
-        runs: dict[str, Run] = {}
-        answers: dict[str, dict[str, float]] = {}
         order = random.Random(f"{name} {kind} {skew}")
-        for i in range(part.rounds):
-            last = i == part.rounds - 1
-            of_round = [plan for plan in plans if last or plan in TIMED]
-            seconds.append({})
+        rounds: list[dict[str, Run]] = []
+        while len(rounds) < part.rounds:
+            rounds.append({})
             # In turn, a plan would always follow the same one, and whatever that one leaves behind in the process.
-            order.shuffle(of_round)
-            for plan in of_round:
+            order.shuffle(plans)
+            answers = {}
+            for plan in plans:
                 query, answer = self.query(df, kind, plan)
-                if last:
-                    runs[plan] = measured(self.spark, query)
-                    seconds[i][plan] = runs[plan].seconds
-                else:
-                    seconds[i][plan] = timed(query)
+                rounds[-1][plan] = measured(self.spark, query)
                 answers[plan] = answer()
             compare(kind, skew, answers)
-        return [self.summed_up(name, part, kind, skew, plan, seconds, runs[plan]) for plan in plans]
+            fastest = rounds[0].get("auto", rounds[0]["stock"]).seconds
+            plans = [plan for plan in plans if plan in TIMED or rounds[0][plan].seconds < fastest]
+        return [self.summed_up(name, part, kind, skew, plan, rounds) for plan in rounds[0]]
 
     def configure(self, part: Part, rows: int) -> None:
         """Give each file a map task of its own."""
@@ -250,17 +246,17 @@ class Grid:
         return run, lambda: seen.get
 
     def summed_up(
-        self, name: str, part: Part, kind: str, skew: str, plan: str, seconds: list[dict[str, float]], run: Run
+        self, name: str, part: Part, kind: str, skew: str, plan: str, rounds: Sequence[Mapping[str, Run]]
     ) -> Cell:
-        times = [of_round for of_round in seconds if plan in of_round]
+        both = [(of_round[plan], of_round["stock"].seconds) for of_round in rounds if plan in of_round]
         return Cell(
-            name, part.rows, kind, skew, plan, run.did,
-            rounds=len(times),
-            seconds=round(statistics.median(of_round[plan] for of_round in times), 4),
-            ratio=round(statistics.median(of_round[plan] / of_round["stock"] for of_round in times), 4),
+            name, part.rows, kind, skew, plan, both[-1][0].did,
+            rounds=len(both),
+            seconds=round(statistics.median(run.seconds for run, _ in both), 4),
+            ratio=round(statistics.median(run.seconds / stock for run, stock in both), 4),
             spark=self.spark.version,
             plugin=self.plugin,
-            **run.figures,
+            **{name: round(statistics.median(run.figures[name] for run, _ in both)) for name in both[0][0].figures},
         )  # fmt: skip
 
 
