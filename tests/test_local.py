@@ -27,6 +27,7 @@ def rows(spark: SparkSession, mappers: int = 6) -> DataFrame:
     return spark.range(0, ROWS, 1, mappers).select(
         F.when(F.col("id") % 2 == 0, HOT).otherwise(100 + F.col("id") * 7919 % 20_011).cast("long").alias("k"),
         (F.col("id") % 101).alias("v"),
+        "id",
     )
 
 
@@ -54,6 +55,22 @@ def test_head_keys_arrive_as_states_and_tail_keys_as_rows(spark: SparkSession, s
     assert sum(found.rows) == ROWS / 2 + 6 * (32 + 1)
     assert len(found.rows) == 8
     assert found.max_to_mean < 1.2
+
+
+@pytest.mark.parametrize("mappers", [1, 2, 7, 40])
+def test_summaries_of_any_number_of_map_tasks_merge_within_their_error(spark: SparkSession, mappers: int) -> None:
+    # Of the hot key's values each is there once, so a value is its own rank.
+    df = rows(spark, mappers)
+    [ranks] = (
+        skew_groupby(df, "k", strategy="local")
+        .agg(F.percentile_approx("id", [0.0, 0.1, 0.5, 0.99, 1.0], 200).alias("ranks"))
+        .where(f"k = {HOT}")
+        .collect()
+    )
+
+    error = ROWS / 200
+    for found, share in zip(ranks["ranks"], [0.0, 0.1, 0.5, 0.99, 1.0], strict=True):
+        assert abs(found - share * ROWS) <= error + 2
 
 
 @pytest.mark.smoke

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.saltwise
 
+import scala.annotation.tailrec
+
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
@@ -65,6 +67,9 @@ final case class UpdateOrMergeDeclarative(inner: DeclarativeAggregate, state: Ex
 /**
  * Functions with a state of their own. A buffer that has merged need not take rows any more (Theta sketches do not, nor do
  * Hive's evaluators), so what is updated and what is merged stay apart until the end.
+ *
+ * A summary of Greenwald and Khanna's, percentile_approx, keeps nearly all samples of both that it is merged of, so one
+ * that takes state after state copies them all each time. Summaries of as many states are merged with each other instead.
  */
 final case class UpdateOrMergeTyped(
     inner: TypedImperativeAggregate[_],
@@ -74,9 +79,10 @@ final case class UpdateOrMergeTyped(
     inputAggBufferOffset: Int = 0)
   extends TypedImperativeAggregate[Any] {
 
-  import UpdateOrMergeTyped.Both
+  import UpdateOrMergeTyped.{Both, Merged}
 
   @transient private lazy val function = inner.asInstanceOf[TypedImperativeAggregate[Any]]
+  @transient private lazy val grows = inner.isInstanceOf[ApproximatePercentile]
 
   override def children: Seq[Expression] = Seq(inner, state)
   override def dataType: DataType = inner.dataType
@@ -102,15 +108,26 @@ final case class UpdateOrMergeTyped(
   private def merged(buffer: Any, input: Any): Both = {
     val both = buffer match {
       case both: Both => both
-      case updated => new Both(updated, function.createAggregationBuffer())
+      case updated => new Both(updated, if (grows) Nil else List(Merged(0, function.createAggregationBuffer())))
     }
-    both.merged = function.merge(both.merged, input)
+    both.merged = add(both.merged, Merged(1, input))
     both
   }
 
+  @tailrec
+  private def add(before: List[Merged], next: Merged): List[Merged] = before match {
+    case last :: others if !grows || last.states <= next.states => add(others, merged(last, next))
+    case _ => next :: before
+  }
+
+  private def merged(left: Merged, right: Merged): Merged =
+    Merged(left.states + right.states, function.merge(left.buffer, right.buffer))
+
   /** As Final gets it from Partial: in bytes. */
   private def one(buffer: Any): Any = buffer match {
-    case both: Both => function.merge(both.merged, function.deserialize(function.serialize(both.updated)))
+    case both: Both =>
+      val ofStates = both.merged.reduceLeft((last, before) => merged(before, last)).buffer
+      function.merge(ofStates, function.deserialize(function.serialize(both.updated)))
     case updated => updated
   }
 
@@ -123,7 +140,10 @@ final case class UpdateOrMergeTyped(
 }
 
 private object UpdateOrMergeTyped {
-  final class Both(var updated: Any, var merged: Any)
+  /** What there is of a key: its rows, and its states, those of the fewest first. */
+  final class Both(var updated: Any, var merged: List[Merged])
+
+  final case class Merged(states: Int, buffer: Any)
 }
 
 /** For functions that keep their state in the fields of the buffer, as approx_count_distinct does. */
