@@ -69,7 +69,12 @@ def to_stock(plans: Mapping[str, Cell]) -> float:
 
 
 def to_best(plans: Mapping[str, Cell]) -> float:
-    return plans["auto"].ratio / min(cell.ratio for cell in plans.values())
+    return plans["auto"].ratio / best_of(plans).ratio
+
+
+def best_of(plans: Mapping[str, Cell]) -> Cell:
+    """The fastest plan; one that ran in fewer rounds than auto was slower than auto there, and went no further."""
+    return min((cell for cell in plans.values() if cell.rounds >= plans["auto"].rounds), key=lambda cell: cell.ratio)
 
 
 def local_to_better(plans: Mapping[str, Cell]) -> float:
@@ -314,7 +319,7 @@ def loss_table(cells: Compared, ratio: Ratio, limit: Callable[[At], float]) -> l
 
     def row(at: At) -> list[str]:
         plans = cells[at]
-        best = min(plans.values(), key=lambda cell: cell.ratio)
+        best = best_of(plans)
         return [
             at[0],
             at[2],
