@@ -120,12 +120,14 @@ def balance(df: DataFrame) -> None:
     console.print(f"applyInPandas: largest share {by_key[0] / ROWS:.4f}")
 
 
-def compared(df: DataFrame, rounds: int) -> None:
+def compared(df: DataFrame, rounds: int, adaptive: bool) -> None:
+    df.sparkSession.conf.set("spark.sql.adaptive.enabled", str(adaptive).lower())
     noop = {
         name: (lambda side=side: side(df).write.format("noop").mode("overwrite").save()) for name, side in SIDES.items()
     }
     print_ratios(
-        f"{ROWS:,} rows, one key with {SHARE:.0%}, {OTHERS:,} others, {TASKS} map tasks, n = {N}",
+        f"{ROWS:,} rows, one key with {SHARE:.0%}, {OTHERS:,} others, {TASKS} map tasks, n = {N}, "
+        f"{'with' if adaptive else 'without'} adaptive execution",
         interleaved(noop, rounds),
         "applyInPandas",
         {"Aggregator": 0.5},
@@ -192,7 +194,8 @@ def main(rounds: int) -> None:
     for size in SIZES:
         rows_of(size * 10 // 6, size)
     balance(df)
-    compared(df, rounds)
+    for adaptive in (False, True):
+        compared(df, rounds, adaptive)
     df.sparkSession.stop()
     memory()
 
