@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from common import console, interleaved, session
+from common import console, interleaved, register_users_aggregates, session, users_jar
 from grid import SKEWS, data
 from kinds import KINDS
 from pyspark.sql import DataFrame
@@ -21,23 +21,26 @@ from scipy.optimize import nnls
 
 from saltwise import skew_groupby
 
-CORES, TASKS = 2, 16
-CONSTANTS = ("update", "sort", "row", "state", "lookup")
+CORES, TASKS, PARTITIONS = 2, 16, 32
+CONSTANTS = ("update", "group", "row", "state", "lookup")
 OPERATORS = {
-    "Objects": ["percentile_approx", "median", "collect_set"],
-    "Sorted": ["max_string"],
+    "Growing": ["percentile_approx", "median", "collect_set"],
+    "Objects": ["hll", "user_scala"],
+    "Sorted": ["max_string", "max_by"],
     "Imperative": ["approx_count_distinct"],
 }
 SKEWED = ("uniform", "z=0.8", "z=1.2", "z=1.6", "20 keys")
-KEYS_WITHOUT_SORT, CAPACITY, SHARE_IN_TASK = 128, 2048, 64
+KEYS_WITHOUT_SORT, CAPACITY, ROWS_IN_TASK = 128, 2048, 64
 
 
 def main(rows: int, rounds: int) -> None:
     spark = session(
         spark__sql__adaptive__enabled="true",
-        spark__sql__shuffle__partitions="32",
+        spark__sql__shuffle__partitions=str(PARTITIONS),
+        spark__jars=users_jar(),
         spark__sql__files__maxPartitionBytes=str(rows * 2),
     )
+    register_users_aggregates(spark)
     table = Table("operator", *CONSTANTS, "worst error", title="microseconds of a core a row")
     for operator, kinds in OPERATORS.items():
         terms, taken = [], []
@@ -73,14 +76,15 @@ def terms_of(keys: np.ndarray, operator: str) -> dict[str, list[float]]:
     task = keys[::TASKS]
     counts = np.unique(task, return_counts=True)[1]
     states = len(counts) / len(task)
-    sorts = {"Objects": float(len(counts) > KEYS_WITHOUT_SORT), "Sorted": 1.0, "Imperative": 0.0}[operator]
-    head = counts[counts >= max(SHARE_IN_TASK, len(task) / CAPACITY)]
+    grows, has_objects = operator == "Growing", operator in ("Growing", "Objects")
+    groups = float(len(counts) > KEYS_WITHOUT_SORT or not has_objects)
+    head = counts[counts >= max(ROWS_IN_TASK, len(task) / CAPACITY, len(task) / (5 * PARTITIONS) if grows else 0)]
     combined = head.sum() / len(task)
     rest = 1 - combined
     return {
-        "stock": [1, sorts * (1 + states), 0, states, 0],
-        "split": [1, sorts, 1, 0, 0],
-        "local": [1, rest * sorts, rest, len(head) / len(task), 1],
+        "stock": [1, groups * (1 + states), 0, states, 0],
+        "split": [1, groups, 1, 0, 0],
+        "local": [1, rest * groups, rest, len(head) / len(task), rest],
     }
 
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import csv
 import heapq
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from statistics import quantiles
 
 CORES = (8, 32, 128, 512)
 
@@ -31,6 +33,8 @@ class Cell:
     """The median."""
     ratio: float
     """To stock Spark's time in the same round: the median."""
+    error: float
+    """The standard error of `ratio`."""
     bytes_shuffled: int
     records_shuffled: int
     """Rows and states."""
@@ -97,6 +101,21 @@ def read(path: Path) -> list[Cell]:
         return [
             Cell(**{field.name: TYPES[str(field.type)](row[field.name]) for field in fields(Cell)}) for row in reader
         ]
+
+
+def standard_error(ratios: Sequence[float]) -> float:
+    """Return the standard error of a median, from the middle half of the values, as if they were normal; 0 of one.
+
+    The middle half of a normal distribution is 1.349 standard deviations wide, and the median of n values has a
+    standard error of 1.253 of them by sqrt(n).
+
+    >>> round(standard_error([0.9, 1.0, 1.0, 1.1, 1.2]), 3)
+    0.042
+    """
+    if len(ratios) < 2:
+        return 0.0
+    lower, _, upper = quantiles(ratios, n=4, method="inclusive")
+    return 1.253 / 1.349 * (upper - lower) / math.sqrt(len(ratios))
 
 
 def makespans(stages: Sequence[Sequence[int]]) -> dict[str, int]:

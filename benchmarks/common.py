@@ -25,12 +25,20 @@ from saltwise._java import find_java
 
 RESULTS = Path(__file__).parent / "results"
 CACHE = Path(__file__).parent.parent / "build" / "benchmarks"
+IN_MEMORY = Path("/dev/shm")
 console = Console()
 
 
 def session(cores: int = 2, **conf: str) -> SparkSession:
-    """Start local Spark, on two cores unless told, with the plugin; AQE off, so that a plan is what it says."""
+    """Start local Spark, on two cores unless told, with the plugin; AQE off, so that a plan is what it says.
+
+    What is slow and uneven for reasons of its own stays out. A shuffle makes hundreds of files, and to create one takes
+    a disk up to half a millisecond: they lie in memory, where there is a file system for it. Spark keeps a hundred
+    generated classes, and the JVM compiles those that it generates again from the start: here it keeps all.
+    """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if IN_MEMORY.is_dir():
+        os.environ.setdefault("SPARK_LOCAL_DIRS", str(IN_MEMORY))
     builder = (
         SparkSession.builder.master(f"local[{cores}]")
         .config("spark.ui.enabled", "false")
@@ -38,6 +46,7 @@ def session(cores: int = 2, **conf: str) -> SparkSession:
         .config("spark.driver.memory", "8g")
         .config("spark.sql.adaptive.enabled", "false")
         .config("spark.sql.files.maxPartitionBytes", "1g")
+        .config("spark.sql.codegen.cache.maxEntries", "5000")
     )
     for key, value in conf.items():
         builder = builder.config(key.replace("__", "."), value)

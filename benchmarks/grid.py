@@ -2,18 +2,21 @@
 
     python benchmarks/grid.py [--parts grid,million,local,cluster | --quick] [--fresh] [--minutes 9]
                               [--kinds sum_count,median,...] [--skews z=0.8,...] [--plans stock,auto,...]
-                              [--rows 400000] [--rounds 3] [--doubtful] [--out benchmarks/results/grid.csv]
+                              [--rows 400000] [--rounds 3] [--seconds 6] [--doubtful]
+                              [--out benchmarks/results/grid.csv]
 
 Two cores, adaptive execution on. What is measured is kept cell by cell, so a run that is interrupted, or that stops
 after so many minutes, goes on where it ended; `--fresh` begins anew. A cell of another build of the plugin is measured
 again, and so is one of fewer rounds; `--doubtful --rounds 9` measures those alone where auto was above a limit.
 `python benchmarks/tables.py` makes the tables and figures.
 
-The plans of a cell run in another order each round, one that the cell's name decides, after each plan has run once in
-this process. Ratios are to stock Spark's time in the same round; all figures are medians. In every round every plan's
-answer is compared with stock Spark's, and Spark is asked what it did: the bytes, records and states shuffled, the
-largest task, the peak memory of a task, and the makespan of its tasks on more cores. Plans that nobody would choose
-twice run in the first round, and go on if they were faster there than auto.
+The plans of a cell run in another order each round, one that the cell's name decides, after each has run in this
+process before. Ratios are to stock Spark's time in the same round; all figures are medians. In every round every
+plan's answer is compared with stock Spark's, and Spark is asked what it did: the bytes, records and states shuffled,
+the largest task, the peak memory of a task, and the makespan of its tasks on more cores. Plans that nobody would
+choose twice run in the first round, and go on if they were faster there than auto. Stock and auto, and what has been
+faster than auto so far, go on after the last round that all have, until a cell has taken its seconds: a short query
+needs more rounds than a long one.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from cells import Cell, Cells
+from cells import Cell, Cells, standard_error
 from common import CACHE, RESULTS, console, parquet_folder, register_users_aggregates, session, users_jar, zipf_keys
 from kinds import KINDS
 from measure import Run, measured
@@ -61,7 +64,9 @@ BYPASS = "spark.sql.execution.bypassPartialAggregation"
 OURS = ("hash", "shuffle", "pkg", "dchoices", "wchoices", "roundrobin", "split", "local", "auto")
 PLANS = ("stock", "bypass", "rebalance", "salted", *OURS)
 TIMED = ("stock", "bypass", "split", "local", "auto")
-"""Plans that run in every round; the others as long as they are faster than auto."""
+"""Plans that run in each of a part's rounds."""
+WARM = 1.5
+"""Seconds for which each of those runs before it is timed, once at least: the JVM compiles while they do."""
 GROWING = ("percentile_approx", "median", "mode", "collect_set")
 
 
@@ -74,6 +79,8 @@ class Part:
     skews: Sequence[str] = tuple(SKEWS)
     plans: Sequence[str] = PLANS
     rounds: int = 3
+    seconds: float = 6.0
+    """What the rounds take together, at least."""
     maps: int = 8
     """Map tasks."""
     partitions: int = 16
@@ -89,11 +96,14 @@ PARTS = {
         ["sum_count", "approx_count_distinct", "hll", "percentile_approx", "median", "collect_set"],
         ["z=0.8", "z=1.2", "z=1.6"],
         ["stock", "bypass", "local", "auto"],
+        rounds=9,
         maps=16,
         partitions=32,
     ),
     # Enough rows that a task is more than what it takes to start one.
-    "cluster": Part(16_000_000, GROWING, ["z=1.6", "z=2.0"], ["stock", "bypass", "auto"], 1, 128, 128, coalesced=False),
+    "cluster": Part(
+        16_000_000, GROWING, ["z=1.6", "z=2.0"], ["stock", "bypass", "auto"], 1, 0, 128, 128, coalesced=False
+    ),
 }
 QUICK = Part(
     400_000, ["sum_count", "percentile_approx", "collect_set", "user_scala"],
@@ -109,14 +119,21 @@ def main() -> None:
     for name, all_of in (("parts", PARTS), ("kinds", KINDS), ("skews", SKEWS), ("plans", PLANS)):
         parser.add_argument(f"--{name}", type=some_of(all_of), help=", ".join(all_of))
     parser.add_argument("--rows", type=int, help="other rows than a part has: the cells go to build/benchmarks")
-    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--rounds", type=int, help="at least so many")
+    parser.add_argument(
+        "--seconds", type=float, help="more rounds, of the fastest plans, until a cell has taken so long"
+    )
     parser.add_argument("--doubtful", action="store_true", help="only where auto was slower than it may be")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     if given.plans and "stock" not in given.plans:
         parser.error(f"--plans is {','.join(given.plans)}; it must name stock, which ratios are to.")
     parts = {"quick": QUICK} if given.quick else {name: PARTS[name] for name in given.parts or PARTS}
-    wanted = {name: value for name in ("kinds", "skews", "plans", "rows", "rounds") if (value := getattr(given, name))}
+    wanted = {
+        name: value
+        for name in ("kinds", "skews", "plans", "rows", "rounds", "seconds")
+        if (value := getattr(given, name))
+    }
     parts = {name: replace(part, **wanted) for name, part in parts.items()}
     other = "quick" if given.quick else f"grid-{given.rows}" if given.rows else None
     out = given.out or (CACHE / f"{other}.csv" if other else RESULTS / "grid.csv")
@@ -141,8 +158,8 @@ def run(parts: Mapping[str, Part], cells: Cells, minutes: float, only: set[At] |
     missing = [
         (name, part, skew, kind)
         for name, part in parts.items()
-        for skew in part.skews
         for kind in part.kinds
+        for skew in part.skews
         for at in [(name, part.rows, kind, skew)]
         if not cells.has(at, plans_of(kind, part.plans), part.rounds, plugin) and (only is None or at in only)
     ]
@@ -198,7 +215,7 @@ class Grid:
         self.warm_up(df, kind, skew, plans)
         order = random.Random(f"{name} {kind} {skew}")
         rounds: list[dict[str, Run]] = []
-        while len(rounds) < part.rounds:
+        while len(rounds) < part.rounds or taken(rounds) < part.seconds:
             rounds.append({})
             # In turn, a plan would always follow the same one, and whatever that one leaves behind in the process.
             order.shuffle(plans)
@@ -208,27 +225,36 @@ class Grid:
                 rounds[-1][plan] = measured(self.spark, query)
                 answers[plan] = answer()
             compare(kind, skew, answers)
-            fastest = rounds[0].get("auto", rounds[0]["stock"]).seconds
-            plans = [plan for plan in plans if plan in TIMED or rounds[0][plan].seconds < fastest]
+            if len(rounds) in (1, part.rounds):
+                plans = going_on(rounds, ("stock", "auto") if len(rounds) == part.rounds else TIMED)
         return [self.summed_up(name, part, kind, skew, plan, rounds) for plan in rounds[0]]
 
     def configure(self, part: Part, rows: int) -> None:
-        """Give each file a map task of its own."""
+        """Give each file a map task of its own, and every stage two tasks at least.
+
+        Adaptive execution makes no task of less than 1 MB unless told, so of a shuffle of 2 MB a few bytes more or less
+        make one task or two. More rows, which would take longer than a benchmark may, would always make two.
+        """
         for key, value in {
             "spark.sql.shuffle.partitions": part.partitions,
+            "spark.sql.adaptive.coalescePartitions.minPartitionSize": "16k",
             "spark.sql.files.maxPartitionBytes": max(32 * rows // part.maps, 65536),
             "spark.sql.adaptive.coalescePartitions.enabled": str(part.coalesced).lower(),
         }.items():
             self.spark.conf.set(key, str(value))
 
     def warm_up(self, df: DataFrame, kind: str, skew: str, plans: Sequence[str]) -> None:
-        """Read the data once, and run each plan of each kind once in this session."""
+        """Forget what other cells left, read the data once, and run each plan of each kind in this session."""
+        self.spark._jvm.System.gc()
         if (path := df.inputFiles()[0],) not in self.warm:
-            timed(df.write.format("noop").mode("overwrite").save)
+            df.write.format("noop").mode("overwrite").save()
             self.warm.add((path,))
         for plan in plans:
             if (kind, plan) not in self.warm:
-                timed(self.query(df, kind, plan)[0])
+                until = time.monotonic() + (WARM if plan in TIMED else 0)
+                self.query(df, kind, plan)[0]()
+                while time.monotonic() < until:
+                    self.query(df, kind, plan)[0]()
                 self.warm.add((kind, plan))
 
     def query(self, df: DataFrame, kind: str, plan: str) -> tuple[Callable[[], object], Callable[[], dict[str, float]]]:
@@ -249,11 +275,13 @@ class Grid:
         self, name: str, part: Part, kind: str, skew: str, plan: str, rounds: Sequence[Mapping[str, Run]]
     ) -> Cell:
         both = [(of_round[plan], of_round["stock"].seconds) for of_round in rounds if plan in of_round]
+        ratios = [run.seconds / stock for run, stock in both]
         return Cell(
             name, part.rows, kind, skew, plan, both[-1][0].did,
             rounds=len(both),
             seconds=round(statistics.median(run.seconds for run, _ in both), 4),
-            ratio=round(statistics.median(run.seconds / stock for run, stock in both), 4),
+            ratio=round(statistics.median(ratios), 4),
+            error=round(standard_error(ratios), 4),
             spark=self.spark.version,
             plugin=self.plugin,
             **{name: round(statistics.median(run.figures[name] for run, _ in both)) for name in both[0][0].figures},
@@ -271,10 +299,18 @@ def planned(df: DataFrame, kind: str, plan: str) -> DataFrame:
     return KINDS[kind].grouped(df.groupBy("k"))
 
 
-def timed(action: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    action()
-    return time.perf_counter() - started
+def taken(rounds: Sequence[Mapping[str, Run]]) -> float:
+    return sum(run.seconds for of_round in rounds for run in of_round.values())
+
+
+def going_on(rounds: Sequence[Mapping[str, Run]], always: Sequence[str]) -> list[str]:
+    """The plans of the last round that run again: these always, and others that were faster than auto so far."""
+
+    def so_far(plan: str) -> float:
+        return statistics.median(of_round[plan].seconds for of_round in rounds if plan in of_round)
+
+    fastest = so_far("auto" if "auto" in rounds[-1] else "stock")
+    return [plan for plan in rounds[-1] if plan in always or so_far(plan) < fastest]
 
 
 def compare(kind: str, skew: str, answers: Mapping[str, Mapping[str, float]]) -> None:

@@ -68,6 +68,10 @@ def to_stock(plans: Mapping[str, Cell]) -> float:
     return plans["auto"].ratio
 
 
+def error_to_stock(plans: Mapping[str, Cell]) -> float:
+    return plans["auto"].error
+
+
 def to_best(plans: Mapping[str, Cell]) -> float:
     return plans["auto"].ratio / best_of(plans).ratio
 
@@ -107,8 +111,10 @@ class Promise:
     holds: bool
 
 
-def at_most(what: str, cells: Compared, ratio: Ratio, limit: Callable[[At], float]) -> Promise:
-    """That no ratio is above its limit."""
+def at_most(
+    what: str, cells: Compared, ratio: Ratio, limit: Callable[[At], float], error: Ratio | None = None
+) -> Promise:
+    """That no ratio is above its limit; where it is, chance is ruled out from two standard errors on."""
     ratios = {at: ratio(plans) for at, plans in cells.items()}
     above = [at for at in ratios if ratios[at] > limit(at)]
     worst = max(ratios, key=lambda at: ratios[at] / limit(at))
@@ -117,6 +123,8 @@ def at_most(what: str, cells: Compared, ratio: Ratio, limit: Callable[[At], floa
     found = (
         f"mean {mean:.2f}, worst {ratios[worst]:.2f} ({worst[2]}, {worst[3]}), above in {len(above)} of {len(ratios)}"
     )
+    if above and error:
+        found += f", in {sum(ratios[at] - 2 * error(cells[at]) > limit(at) for at in above)} by more than chance"
     return Promise(what, f"≤ {limits}", found, not above)
 
 
@@ -138,7 +146,7 @@ def promises_of_cells(cells: Compared) -> list[Promise]:
     known = with_plans(cells, "stock", "auto")
     for part in dict.fromkeys(at[0] for at in timed(known)):
         of = of_part(known, part)
-        promises.append(at_most(f"auto / stock ({part})", of, to_stock, may_be))
+        promises.append(at_most(f"auto / stock ({part})", of, to_stock, may_be, error_to_stock))
         promises.append(at_most(f"auto / best plan ({part})", of, to_best, lambda _: BEST_MAY_BE))
     if million := of_part(known, "million"):
         faster = [1 / to_stock(plans) for plans in million.values()]
@@ -303,7 +311,7 @@ def losses_page(cells: Compared, promises: Sequence[Promise]) -> list[str]:
     broken = [promise for promise in promises if not promise.holds]
     lines += ["## Promises that do not hold", "", *(promise_table(broken) if broken else ["None."]), ""]
     lines += ["## auto / stock > 1.05 (tiny inputs: > 1.1)", ""]
-    lines += loss_table(known, to_stock, may_be)
+    lines += loss_table(known, to_stock, may_be, error_to_stock)
     lines += ["", f"## auto / best plan > {BEST_MAY_BE}", ""]
     lines += loss_table(known, to_best, lambda _: BEST_MAY_BE)
     local = timed(with_plans(cells, "stock", "bypass", "local"))
@@ -312,7 +320,7 @@ def losses_page(cells: Compared, promises: Sequence[Promise]) -> list[str]:
     return lines
 
 
-def loss_table(cells: Compared, ratio: Ratio, limit: Callable[[At], float]) -> list[str]:
+def loss_table(cells: Compared, ratio: Ratio, limit: Callable[[At], float], error: Ratio | None = None) -> list[str]:
     above = sorted((at for at in cells if ratio(cells[at]) > limit(at)), key=lambda at: -ratio(cells[at]))
     if not above:
         return [f"None of {len(cells)} cells."]
@@ -324,7 +332,7 @@ def loss_table(cells: Compared, ratio: Ratio, limit: Callable[[At], float]) -> l
             at[0],
             at[2],
             at[3],
-            f"**{ratio(plans):.2f}**",
+            f"**{ratio(plans):.2f}**" + (f" ± {error(plans):.2f}" if error else ""),
             f"{plans['stock'].seconds:.2f}",
             f"{best.plan} {best.ratio:.2f}",
             plans["auto"].did if "auto" in plans else "–",

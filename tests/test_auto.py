@@ -53,7 +53,7 @@ def choice(lines: list[str]) -> str:
         (NOISE.format(100), "percentile_approx(v, 0.5)", "stock"),
         (f"if(id % 10 < 6, 7, {MILLION})", "max(CAST(v AS STRING))", "local"),
         (MILLION, "approx_count_distinct(v)", "split"),
-        (NOISE.format(100), "approx_count_distinct(v)", "stock"),
+        (NOISE.format(100), "approx_count_distinct(v)", "local"),
         (f"if(id % 10 < 6, 7, {MILLION})", "sum(v)", "stock"),
     ],
 )

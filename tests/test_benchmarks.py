@@ -38,7 +38,11 @@ sys.path.remove(str(FOLDER))
 
 def cell(plan: str, ratio: float = 1.0, at: tuple[str, int, str, str] = AT, **others: Any) -> Any:
     part, rows, kind, skew = at
-    named = {"did": "stock", "rounds": 3, "seconds": 2 * ratio, "spark": "4.3.0", "plugin": "abc"} | FIGURES | others
+    named = (
+        {"did": "stock", "rounds": 3, "error": 0.01, "seconds": 2 * ratio, "spark": "4.3.0", "plugin": "abc"}
+        | FIGURES
+        | others
+    )
     return cells.Cell(part=part, rows=rows, kind=kind, skew=skew, plan=plan, ratio=ratio, **named)
 
 
@@ -177,9 +181,22 @@ def test_a_ratio_above_its_limit_is_a_promise_broken() -> None:
     grid = compared(cell("stock"), cell("auto", 1.08), cell("stock", at=tiny), cell("auto", 1.08, at=tiny))
     stock, best = tables.promises_of_cells(grid)
     assert stock == tables.Promise(
-        "auto / stock (grid)", "≤ 1.05 or 1.1", "mean 1.08, worst 1.08 (median, z=0.8), above in 1 of 2", False
+        "auto / stock (grid)",
+        "≤ 1.05 or 1.1",
+        "mean 1.08, worst 1.08 (median, z=0.8), above in 1 of 2, in 1 by more than chance",
+        False,
     )
     assert best.holds
+
+
+def test_a_ratio_within_two_standard_errors_of_its_limit_may_be_chance() -> None:
+    grid = compared(cell("stock"), cell("auto", 1.08, error=0.02))
+    stock, _ = tables.promises_of_cells(grid)
+    assert (stock.found, stock.holds) == (
+        "mean 1.08, worst 1.08 (median, z=0.8), above in 1 of 1, in 0 by more than chance",
+        False,
+    )
+    assert "**1.08** ± 0.02" in tables.loss_table(grid, tables.to_stock, tables.may_be, tables.error_to_stock)[-1]
 
 
 def test_the_best_plan_may_be_any() -> None:

@@ -26,7 +26,7 @@ from .calls import call_of
 from .errors import SaltwiseError, SaltwiseValueError
 from .keycolumns import as_column, flattened
 from .mergeable import NULL_IS_A_VALUE, RULES
-from .options import SkewOptions, default_theta
+from .options import SkewOptions
 from .session import session_options
 from .splitgroups import apply_split
 
@@ -123,7 +123,7 @@ def aggregated(
         from .bound import AT, STATES
         from .combining import combine
         from .merging import merge
-        from .routing import settled
+        from .routing import settled, settled_head
         from .schemes import SPLITTING
     except ImportError as error:
         raise SaltwiseError(f"Aggregators need {error.name}: run pip install 'saltwise[aggregates]'.") from error
@@ -156,7 +156,7 @@ def aggregated(
 
     arrays = [StructField(field.name, ArrayType(field.dataType)) for field in rows.schema.fields[leaving:]]
     sent = [StructField(STATES, BinaryType()), *arrays]
-    theta = options.theta or default_theta(options.partitions or int(session["partitions"]))
+    _, theta = settled_head(options, session)
     combined = rows.mapInArrow(
         combine(bound, len(key), leaving - len(key) if sparks else None, theta, _task),
         StructType([*rows.schema.fields[:leaving], *sent]),

@@ -56,10 +56,7 @@ def settled(options: SkewOptions, session: Mapping[str, str]) -> Routing:
         strategy = DEFAULT_STRATEGY
     if strategy not in SPLITTING:
         raise SaltwiseValueError.unknown("strategy", strategy, SPLITTING)
-    workers = options.partitions or _number("partitions", session["partitions"], int)
-    theta = options.theta
-    if theta is None:
-        theta = _number("theta", session["theta"], float) if "theta" in session else default_theta(workers)
+    workers, theta = settled_head(options, session)
     epsilon = options.epsilon
     if epsilon is None:
         epsilon = _number("epsilon", session["epsilon"], float) if "epsilon" in session else EPSILON
@@ -72,6 +69,18 @@ def settled(options: SkewOptions, session: Mapping[str, str]) -> Routing:
         capacity = max(math.ceil(1 / theta), _number("sketch_capacity", session["sketch_capacity"], int))
     SkewOptions(strategy, workers, theta, epsilon, choices, capacity)
     return Routing(strategy, workers, theta, epsilon, choices, capacity or default_capacity(theta))
+
+
+def settled_head(options: SkewOptions, session: Mapping[str, str]) -> tuple[int, float]:
+    """Return the workers n, and theta, the share of rows from which on a key is in the head.
+
+    >>> settled_head(SkewOptions(partitions=8), {"theta": "0.1"})
+    (8, 0.1)
+    """
+    workers = options.partitions or _number("partitions", session["partitions"], int)
+    if options.theta is not None:
+        return workers, options.theta
+    return workers, _number("theta", session["theta"], float) if "theta" in session else default_theta(workers)
 
 
 def _number(name: str, text: str, kind: type[N]) -> N:

@@ -11,7 +11,7 @@ object AutoStrategy {
 
   /**
    * @param stock    the aggregate as Spark planned it, in two phases
-   * @param capacity keys that a map task of `local` combines at a time
+   * @param options  with what `local` would run
    * @param keys     what is known of its keys, or a remark why nothing is
    * @param cluster  what it runs on
    * @param inPlace  whether rows come in the same order when a task runs again: where not, `local` may send other states
@@ -21,7 +21,7 @@ object AutoStrategy {
    */
   def choose(
       stock: SparkPlan,
-      capacity: Int,
+      options: SkewOptions,
       keys: Either[String, KeyStatistics],
       cluster: Cluster,
       inPlace: Boolean,
@@ -31,7 +31,7 @@ object AutoStrategy {
       case _ if possible.isEmpty =>
         Left("its rows come out of a shuffle, and without adaptive execution nothing is split")
       case (Some(constants), Right(known)) =>
-        val costs = PlanCosts(stock, constants, known, capacity, cluster)
+        val costs = PlanCosts(stock, constants, known, options, cluster)
         val why = s"auto predicts $costs, from $known"
         val (strategy, cost) = possible
           .map(strategy => (strategy, if (strategy == SkewStrategy.Local) costs.local else costs.split)).minBy(_._2)

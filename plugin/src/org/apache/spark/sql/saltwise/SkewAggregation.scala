@@ -73,7 +73,7 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
     options.strategy match {
       case SkewStrategy.Auto => AutoStrategy.choose(
         stock.head,
-        options.localCapacity,
+        options,
         KnownKeys.of(aggregate, state, session.sparkContext),
         Cluster(session.sparkContext.defaultParallelism, options.workers),
         StableColumns.staysInPlace(aggregate.child),

@@ -14,8 +14,9 @@ import org.apache.spark.sql.types.BinaryType
  * Combines the rows of head keys into states, and lets the rows of tail keys through.
  *
  * A SpaceSaving summary of bounded size says who is head, and its counters carry the states: a key gets one when the
- * summary is sure of enough rows of it, and the state leaves when its counter goes to another key. Until then, and
- * without a counter, rows leave raw. Two keys of one hash share no state.
+ * summary is sure of enough rows of it, which is theta of all rows so far where states grow ([[GrowingStates]]). The
+ * state leaves when its counter goes to another key. Until then, and without a counter, rows leave raw. Two keys of one
+ * hash share no state.
  *
  * @param grouping   the keys
  * @param aggregates the functions in Partial mode
@@ -48,12 +49,12 @@ final case class SkewLocalExec(
 
   override protected def doExecute(): RDD[InternalRow] = {
     val (keys, functions, columns) = (grouping, aggregates, raw)
-    val (input, capacity, most) = (child.output, options.localCapacity, memory)
+    val (input, local, most) = (child.output, options, memory)
     val (rows, headRows) = (longMetric("rows"), longMetric("headRows"))
     val (sent, peak) = (longMetric("states"), longMetric("peak"))
     child.execute().mapPartitionsWithIndex { (partition: Int, in: Iterator[InternalRow]) =>
       if (in.isEmpty) Iterator.empty else {
-        val out = new LocalIterator(keys, functions, columns, capacity, most, input, partition, in)
+        val out = new LocalIterator(keys, functions, columns, local, most, input, partition, in)
         TaskContext.get().addTaskCompletionListener[Unit] { _ =>
           rows += out.rows
           headRows += out.headRows
@@ -75,7 +76,7 @@ private final class LocalIterator(
     grouping: Seq[NamedExpression],
     aggregates: Seq[AggregateExpression],
     raw: Seq[NamedExpression],
-    capacity: Int,
+    options: SkewOptions,
     memory: Long,
     input: Seq[Attribute],
     partition: Int,
@@ -91,7 +92,9 @@ private final class LocalIterator(
   /** The most bytes that states held at a time. */
   var peak = 0L
 
+  private val capacity = options.localCapacity
   private val functions = aggregates.map(_.aggregateFunction)
+  private val share = if (GrowingStates.among(functions)) options.theta else 0.0
   private val fields = functions.flatMap(_.aggBufferAttributes)
   private val keyOf = UnsafeProjection.create(grouping, input)
   private val asRaw = UnsafeProjection.create(grouping ++ raw :+ Literal(null, BinaryType), input)
@@ -165,7 +168,7 @@ private final class LocalIterator(
 
   /** Combines the row at hand, whose key has this counter, or lets it through. */
   private def use(counter: Int): Unit = {
-    if (states(counter) == null && head.count(counter) - head.error(counter) > RowsBeforeState) begin(counter)
+    if (states(counter) == null && isHead(head.count(counter) - head.error(counter))) begin(counter)
     if (states(counter) != null) {
       processRow(states(counter), row)
       headRows += 1
@@ -175,6 +178,8 @@ private final class LocalIterator(
       if (ready == null) ready = out else behind = out
     }
   }
+
+  private def isHead(sure: Long): Boolean = sure > RowsBeforeState && sure > share * rows
 
   private def begin(counter: Int): Unit = {
     keys(counter) = key.copy()
@@ -205,7 +210,7 @@ private final class LocalIterator(
 
 private object LocalIterator {
 
-  /** Rows of a key that the summary is sure of, before it gets a state: a state costs as much as some rows. */
+  /** Rows of a key that the summary is sure of, at least, before it gets a state: a state costs as much as some rows. */
   val RowsBeforeState = 32
 
   private val NoKey = new UnsafeRow(0)

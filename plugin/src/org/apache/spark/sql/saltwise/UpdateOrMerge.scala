@@ -1,10 +1,9 @@
 package org.apache.spark.sql.saltwise
 
-import scala.annotation.tailrec
-
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
+import org.apache.spark.sql.catalyst.expressions.aggregate.ApproximatePercentile.PercentileDigest
 import org.apache.spark.sql.types.DataType
 
 /**
@@ -68,8 +67,7 @@ final case class UpdateOrMergeDeclarative(inner: DeclarativeAggregate, state: Ex
  * Functions with a state of their own. A buffer that has merged need not take rows any more (Theta sketches do not, nor do
  * Hive's evaluators), so what is updated and what is merged stay apart until the end.
  *
- * A summary of Greenwald and Khanna's, percentile_approx, keeps nearly all samples of both that it is merged of, so one
- * that takes state after state copies them all each time. Summaries of as many states are merged with each other instead.
+ * The states of percentile_approx are merged many at once ([[QuantileMerge]]).
  */
 final case class UpdateOrMergeTyped(
     inner: TypedImperativeAggregate[_],
@@ -79,10 +77,10 @@ final case class UpdateOrMergeTyped(
     inputAggBufferOffset: Int = 0)
   extends TypedImperativeAggregate[Any] {
 
-  import UpdateOrMergeTyped.{Both, Merged}
+  import UpdateOrMergeTyped.{Both, Together}
 
   @transient private lazy val function = inner.asInstanceOf[TypedImperativeAggregate[Any]]
-  @transient private lazy val grows = inner.isInstanceOf[ApproximatePercentile]
+  @transient private lazy val mergesMany = inner.isInstanceOf[ApproximatePercentile]
 
   override def children: Seq[Expression] = Seq(inner, state)
   override def dataType: DataType = inner.dataType
@@ -108,26 +106,20 @@ final case class UpdateOrMergeTyped(
   private def merged(buffer: Any, input: Any): Both = {
     val both = buffer match {
       case both: Both => both
-      case updated => new Both(updated, if (grows) Nil else List(Merged(0, function.createAggregationBuffer())))
+      case updated => new Both(updated, if (mergesMany) Nil else List(function.createAggregationBuffer()))
     }
-    both.merged = add(both.merged, Merged(1, input))
+    both.states ::= input
+    if (!mergesMany || both.states.length == Together) both.states = List(together(both.states))
     both
   }
 
-  @tailrec
-  private def add(before: List[Merged], next: Merged): List[Merged] = before match {
-    case last :: others if !grows || last.states <= next.states => add(others, merged(last, next))
-    case _ => next :: before
-  }
-
-  private def merged(left: Merged, right: Merged): Merged =
-    Merged(left.states + right.states, function.merge(left.buffer, right.buffer))
+  private def together(states: List[Any]): Any =
+    if (mergesMany) QuantileMerge(states.asInstanceOf[List[PercentileDigest]])
+    else states.reduceRight((next, before) => function.merge(before, next))
 
   /** As Final gets it from Partial: in bytes. */
   private def one(buffer: Any): Any = buffer match {
-    case both: Both =>
-      val ofStates = both.merged.reduceLeft((last, before) => merged(before, last)).buffer
-      function.merge(ofStates, function.deserialize(function.serialize(both.updated)))
+    case both: Both => together(function.deserialize(function.serialize(both.updated)) :: both.states)
     case updated => updated
   }
 
@@ -140,10 +132,11 @@ final case class UpdateOrMergeTyped(
 }
 
 private object UpdateOrMergeTyped {
-  /** What there is of a key: its rows, and its states, those of the fewest first. */
-  final class Both(var updated: Any, var merged: List[Merged])
+  /** What there is of a key: its rows, and its states, the last one first. */
+  final class Both(var updated: Any, var states: List[Any])
 
-  final case class Merged(states: Int, buffer: Any)
+  /** States that wait to be merged with each other, where that is done with many at once. */
+  private val Together = 128
 }
 
 /** For functions that keep their state in the fields of the buffer, as approx_count_distinct does. */
