@@ -45,18 +45,44 @@ object KeyStatistics {
 
   private val SteepestTail = 4.0
 
+  /** Powers by which the shares of a sample's tail may fall. */
+  private val Powers = Seq.tabulate(9)(_ / 4.0)
+
   /**
-   * From a sample: keys that were seen often are the head, and the number of the others is estimated from those
-   * seen once and twice (Chao, "Nonparametric Estimation of the Number of Classes in a Population", 1984).
+   * From a sample: keys that were seen often are the head. The shares of the others are taken to fall with a power of
+   * their rank, as in Zipf's law: of some powers with the one under which it is likeliest that as many keys are seen
+   * once, twice and so on as were. For each power there are as many keys as let the sample see as many different ones.
    */
   def ofSample(hashes: Array[Long], rows: Double, tasks: Int, source: String): KeyStatistics = {
     val counts = hashes.groupBy(identity).values.map(_.length).toArray
     val (often, seldom) = counts.partition(_ >= SeenOften)
-    val (once, twice) = (seldom.count(_ == 1).toDouble, seldom.count(_ == 2).toDouble)
-    val unseen = if (hashes.length >= rows) 0.0 else once * (once - 1) / (2 * (twice + 1))
-    val total = math.min(seldom.length + unseen, math.max(rows, seldom.length))
     val head = often.sorted(Ordering[Int].reverse).map(count => KeyClass(1, count.toDouble / hashes.length))
-    KeyStatistics(rows, tasks, head.toSeq ++ equal(total, seldom.sum.toDouble / hashes.length), source)
+    val together = seldom.sum.toDouble / hashes.length
+    val seen = Seq.tabulate(SeenOften - 1)(i => seldom.count(_ == i + 1).toDouble)
+    def tail(power: Double): Seq[KeyClass] = {
+      var (few, many) = (seldom.length.toDouble, math.max(rows, seldom.length))
+      for (_ <- 1 to 30) {
+        val keys = math.sqrt(few * many)
+        if (expected(falling(power, head.length, keys, together), hashes.length).sum < seldom.length) few = keys
+        else many = keys
+      }
+      falling(power, head.length, few, together)
+    }
+    def likelihood(tail: Seq[KeyClass]): Double =
+      seen.zip(expected(tail, hashes.length)).map { case (found, mean) => found * math.log(math.max(mean, 1e-9)) - mean }.sum
+    val others =
+      if (seldom.isEmpty || hashes.length >= rows) equal(seldom.length, together) else Powers.map(tail).maxBy(likelihood)
+    // A key has a row at least.
+    KeyStatistics(rows, tasks, head.toSeq ++ others.map(of => of.copy(
+      keys = math.min(of.keys, of.keys * of.share * rows), share = math.max(of.share, 1 / rows))), source)
+  }
+
+  /** How many of these keys a sample of so many rows has once, twice and so on, in expectation (Poisson). */
+  private def expected(keys: Seq[KeyClass], sample: Int): Seq[Double] = (1 until SeenOften).map { times =>
+    keys.map { of =>
+      val rows = of.share * sample
+      of.keys * math.exp(-rows) * math.pow(rows, times) / (1 to times).product
+    }.sum
   }
 
   /**
@@ -73,7 +99,7 @@ object KeyStatistics {
       .map(i => (sketch.count(i) - sketch.error(i)).toDouble / sketch.total).sorted(Ordering[Double].reverse)
     val (others, together) = (math.max(0.0, distinct.toDouble - head.length), math.max(0.0, 1 - head.sum))
     def fallingBy(power: Double): KeyStatistics = KeyStatistics(sketch.total.toDouble, tasks,
-      head.map(KeyClass(1, _)) ++ falling(power, others, together), source)
+      head.map(KeyClass(1, _)) ++ falling(power, head.length, others, together), source)
     var (flat, steep) = (0.0, SteepestTail)
     for (_ <- 1 to 30) {
       val power = (flat + steep) / 2
@@ -87,10 +113,11 @@ object KeyStatistics {
   def equal(keys: Double, together: Double): Seq[KeyClass] =
     if (keys > 0) Seq(KeyClass(keys, together / keys)) else Nil
 
-  /** Keys whose shares fall with a power of their rank, from the first to the last. */
-  private def falling(power: Double, keys: Double, together: Double): Seq[KeyClass] =
+  /** So many keys, after so many hotter ones, whose shares fall with a power of their rank. */
+  private def falling(power: Double, hotter: Int, keys: Double, together: Double): Seq[KeyClass] =
     if (keys < TailClasses) equal(keys, together) else {
-      val edges = (0 to TailClasses).map(i => math.pow(keys + 1, i.toDouble / TailClasses))
+      val first = hotter + 1.0
+      val edges = (0 to TailClasses).map(i => first * math.pow((first + keys) / first, i.toDouble / TailClasses))
       val weights = edges.zip(edges.tail).map { case (from, to) =>
         if (math.abs(power - 1) < 1e-6) math.log(to / from)
         else (math.pow(to, 1 - power) - math.pow(from, 1 - power)) / (1 - power)
