@@ -2,7 +2,7 @@
 
     python benchmarks/grid.py [--parts grid,million,local,cluster | --quick] [--fresh] [--minutes 9]
                               [--kinds sum_count,median,...] [--skews z=0.8,...] [--plans stock,auto,...]
-                              [--rows 400000] [--rounds 3] [--seconds 6] [--doubtful]
+                              [--rows 400000] [--rounds 3] [--seconds 4] [--doubtful]
                               [--out benchmarks/results/grid.csv]
 
 Two cores, adaptive execution on. What is measured is kept cell by cell, so a run that is interrupted, or that stops
@@ -79,7 +79,7 @@ class Part:
     skews: Sequence[str] = tuple(SKEWS)
     plans: Sequence[str] = PLANS
     rounds: int = 3
-    seconds: float = 6.0
+    seconds: float = 4.0
     """What the rounds take together, at least."""
     maps: int = 8
     """Map tasks."""
@@ -96,7 +96,6 @@ PARTS = {
         ["sum_count", "approx_count_distinct", "hll", "percentile_approx", "median", "collect_set"],
         ["z=0.8", "z=1.2", "z=1.6"],
         ["stock", "bypass", "local", "auto"],
-        rounds=9,
         maps=16,
         partitions=32,
     ),

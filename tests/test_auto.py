@@ -82,6 +82,22 @@ def test_the_plan_says_what_was_known_and_predicted(spark: SparkSession, saltwis
     assert float(found[5]) == pytest.approx(60, abs=4)
 
 
+@pytest.mark.parametrize(
+    "key",
+    [MILLION, NOISE.format(50_000), f"CAST(pow(({MILLION} + 1) / 1000000, -2) AS BIGINT)"],
+    ids=["many", "some", "zipf"],
+)
+def test_a_sample_tells_about_how_many_keys_there_are(
+    spark: SparkSession, saltwise_lines: SaltwiseLines, key: str
+) -> None:
+    rows = keyed(spark, key)
+    [line] = saltwise_lines(skew_groupby(rows, "k").agg(F.collect_list("v")))
+    found = re.search(r"about 400,000 rows in 4 tasks, ([\d,]+) keys", line)
+    assert found, line
+    keys = rows.select("k").distinct().count()
+    assert keys / 2 < int(found[1].replace(",", "")) < keys * 2
+
+
 def test_few_rows_are_left_alone(spark: SparkSession, saltwise_lines: SaltwiseLines) -> None:
     df = spark.range(5000).selectExpr("id % 7 AS k", "id AS v")
     assert saltwise_lines(skew_groupby(df, "k").agg(F.median("v"))) == [
