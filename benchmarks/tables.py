@@ -307,7 +307,7 @@ def losses_page(cells: Compared, promises: Sequence[Promise]) -> list[str]:
         "",
         "Made by `python benchmarks/tables.py` from `results/`. Where auto did what stock Spark",
     ]
-    lines += ["does, the plan is Spark's own, and more time is that of the sample of keys, or noise.", ""]
+    lines += ["does, the plan is Spark's own, and more time is that of planning, or noise.", ""]
     broken = [promise for promise in promises if not promise.holds]
     lines += ["## Promises that do not hold", "", *(promise_table(broken) if broken else ["None."]), ""]
     lines += ["## auto / stock > 1.05 (tiny inputs: > 1.1)", ""]
