@@ -3,6 +3,13 @@ package org.apache.spark.sql.saltwise
 import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan}
+import org.apache.spark.sql.saltwise.auto.PlanAnalyzeKeys
+import org.apache.spark.sql.saltwise.placement.PlaceGroups
+import org.apache.spark.sql.saltwise.plan.{LiftSkewGroupByHint, ResolveSkewGroupByHint, SkewAggregation}
+import org.apache.spark.sql.saltwise.routing.OrderRowsOfSkewWorkers
+import org.apache.spark.sql.saltwise.sketch.Functions
+import org.apache.spark.sql.saltwise.split.SplitSkewedPartitions
+import org.apache.spark.sql.saltwise.streaming.RouteStreams
 
 /**
  * The session extension: `spark.sql.extensions=org.apache.spark.sql.saltwise.SaltwiseExtensions`.

@@ -3,6 +3,7 @@ package org.apache.spark.sql.saltwise
 import java.util.Locale
 
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.saltwise.routing.{DChoicesRouter, HashRouter, HeadKey, KeyRouter, PartialKeyRouter, RoundRobinRouter, ShuffleRouter, WChoicesRouter}
 import org.apache.spark.unsafe.types.UTF8String
 
 /** The names of the strategies. */

@@ -1,0 +1,137 @@
+package org.apache.spark.sql.saltwise.placement
+
+import java.nio.charset.StandardCharsets.US_ASCII
+import java.util.concurrent.ConcurrentHashMap
+import java.util.zip.CRC32
+
+import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
+
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.saltwise.SaltwiseException
+import org.apache.spark.sql.saltwise.routing.HashFamily
+import org.apache.spark.unsafe.hash.Murmur3_x86_32
+
+/**
+ * Which worker owns a key, by the key's 64-bit hash: Gedik, "Partitioning functions for stateful data parallelism in
+ * stream processing", VLDB Journal 2014. The same functions as in Python (partition.py, consistenthash.py, hashpair.py).
+ */
+sealed trait PartitionFunction {
+  def workers: Int
+  def place(key: Long): Int
+}
+
+/** F_1(key), as in key grouping. */
+final case class UniformHash(workers: Int) extends PartitionFunction {
+  override def place(key: Long): Int = HashFamily.worker(key, 1, workers)
+}
+
+/**
+ * The worker whose replica comes next on a ring of 2^64 places, clockwise from the hash of the key. Replica r of worker w
+ * stands at F_1 and F_2 of 2^32 w + r, 31 bits each.
+ */
+final case class ConsistentHash(workers: Int, replicas: Int) extends PartitionFunction {
+  private val ring = ConsistentHash.ring(workers, replicas)
+
+  override def place(key: Long): Int = {
+    val point = key ^ Long.MinValue // in unsigned order
+    var (low, high) = (0, ring.places.length)
+    while (low < high) {
+      val middle = (low + high) >>> 1
+      if (ring.places(middle) < point) low = middle + 1 else high = middle
+    }
+    ring.owners(if (low == ring.places.length) 0 else low)
+  }
+}
+
+object ConsistentHash {
+  private final class Ring(val places: Array[Long], val owners: Array[Int])
+
+  /** Every task of a stage needs the same one. */
+  private val rings = new ConcurrentHashMap[(Int, Int), Ring]
+
+  private def ring(workers: Int, replicas: Int): Ring = rings.computeIfAbsent((workers, replicas), _ => {
+    val places = for (worker <- 0 until workers; replica <- 0 until replicas) yield {
+      val name = (worker.toLong << 32) + replica
+      def half(i: Int): Long = Murmur3_x86_32.hashLong(name, i) & Int.MaxValue
+      ((half(1) << 33 | half(2) << 2) ^ Long.MinValue, worker)
+    }
+    val clockwise = places.sortBy(_._1)
+    new Ring(clockwise.map(_._1).toArray, clockwise.map(_._2).toArray)
+  })
+}
+
+/** The hash pair: hot keys have a worker of their own in a table, and all others that of another function. */
+final case class HashPair(explicit: Map[Long, Int], others: PartitionFunction) extends PartitionFunction {
+  override def workers: Int = others.workers
+  override def place(key: Long): Int = explicit.getOrElse(key, others.place(key))
+}
+
+/** Partition functions as JSON, version 1; partitionformat.py says what it looks like. */
+object PartitionFunction {
+  private val Format = "saltwise partition function"
+
+  /** @param keyType the keys' type in SQL, on which their hash depends */
+  final case class Saved(function: PartitionFunction, keyType: String)
+
+  def keyType(keys: Seq[Expression]): String = keys.map(_.dataType.catalogString).mkString(", ")
+
+  def toJson(function: PartitionFunction, keyType: String): String = {
+    val (kind, more) = function match {
+      case _: UniformHash => ("uniform", "")
+      case ConsistentHash(_, replicas) => ("consistent", s""", "replicas": $replicas""")
+      case HashPair(explicit, others) => ("pair", s""", "replicas": ${others match {
+        case ConsistentHash(_, replicas) => replicas
+        case _ => 0
+      }}, "explicit": ${explicit.map { case (key, worker) => s""""$key": $worker""" }.mkString("{", ", ", "}")}""")
+    }
+    val content = s"""{"format": "$Format", "version": 1, "kind": "$kind", "key_type": "$keyType", """ +
+      s""""hash": "xxhash64", "workers": ${function.workers}$more"""
+    s"""$content, "crc32": ${checksum(new ObjectMapper().readTree(content + "}"))}}"""
+  }
+
+  /**
+   * Reads a function.
+   *
+   * @throws SaltwiseException where the text is none, a newer one, or damaged
+   */
+  def fromJson(text: String): Saved = {
+    val json = try new ObjectMapper().readTree(text) catch {
+      case NonFatal(_) => refuse("the text is no JSON")
+    }
+    if (json == null || json.path("format").asText != Format) refuse("the text is JSON, and no partition function")
+    if (json.path("version").asInt != 1) {
+      refuse(s"the partition function has version ${json.path("version")}, and version 1 is read here")
+    }
+    if (json.path("crc32").asLong(-1) != checksum(json)) {
+      refuse("the partition function is damaged: its checksum does not match")
+    }
+    val (workers, replicas) = (json.path("workers").asInt, json.path("replicas").asInt)
+    def others = if (replicas == 0) UniformHash(workers) else ConsistentHash(workers, replicas)
+    val function = json.path("kind").asText match {
+      case "uniform" => UniformHash(workers)
+      case "consistent" => others
+      case "pair" =>
+        val explicit = json.path("explicit")
+        HashPair(explicit.fieldNames.asScala.map(key => key.toLong -> explicit.get(key).asInt).toMap, others)
+      case other => refuse(s"the partition function is '$other'; it must be uniform or consistent or pair")
+    }
+    Saved(function, json.path("key_type").asText)
+  }
+
+  /** That of Python's json.dumps with sorted keys. */
+  private def checksum(json: JsonNode): Long = {
+    def text(node: JsonNode): String = if (!node.isObject) node.toString else {
+      node.fieldNames.asScala.toSeq.filter(_ != "crc32").sorted
+        .map(name => s""""$name": ${text(node.get(name))}""").mkString("{", ", ", "}")
+    }
+    val crc = new CRC32
+    crc.update(text(json).getBytes(US_ASCII))
+    crc.getValue
+  }
+
+  private def refuse(why: String): Nothing =
+    throw new SaltwiseException(s"$why; give a text that to_json of saltwise.placement.function_json wrote.")
+}

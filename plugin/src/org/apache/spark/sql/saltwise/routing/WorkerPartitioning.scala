@@ -1,0 +1,60 @@
+package org.apache.spark.sql.saltwise.routing
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Expression, LeafExpression}
+import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode, FalseLiteral}
+import org.apache.spark.sql.catalyst.expressions.codegen.Block._
+import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
+import org.apache.spark.sql.types.{DataType, IntegerType}
+
+/**
+ * Partitions rows by the worker that the SkewRoute right below gave them. Spark's exchange takes its own
+ * partitionings only, so this is a HashPartitioning whose partition id is not a hash; it is by no grouping key,
+ * so it satisfies no required clustering.
+ *
+ * The worker is not a column: rows are not copied for it, and are shuffled at their own size.
+ */
+final class WorkerPartitioning(workers: Int) extends HashPartitioning(Seq(CurrentWorker()), workers) {
+  override def partitionIdExpression: Expression = expressions.head
+  override protected def withNewChildrenInternal(children: IndexedSeq[Expression]): WorkerPartitioning = this
+  override def equals(other: Any): Boolean = other match {
+    case that: WorkerPartitioning => that.numPartitions == numPartitions
+    case _ => false
+  }
+  override def hashCode(): Int = 31 * classOf[WorkerPartitioning].hashCode + workers
+  override def toString: String = s"skewpartitioning($workers)"
+}
+
+/** The worker of the row that SkewRoute handed out last. Exchange asks once for each row, in the same thread. */
+final case class CurrentWorker() extends LeafExpression {
+  @transient private lazy val current = CurrentWorker.ofThread.get()
+
+  override def nullable: Boolean = false
+  override def dataType: DataType = IntegerType
+  override lazy val deterministic: Boolean = false
+
+  def get(): Int = current.worker
+
+  override def eval(row: InternalRow): Any = get()
+
+  override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
+    val self = ctx.addReferenceObj("currentWorker", this)
+    ev.copy(code = code"final int ${ev.value} = $self.get();", isNull = FalseLiteral)
+  }
+}
+
+object CurrentWorker {
+  /** Filled by SkewRoute, read by the exchange above it. */
+  final class Holder {
+    var worker: Int = 0
+  }
+
+  private val ofThread = new ThreadLocal[Holder]
+
+  /** Called at the start of a task, before its first row. */
+  def begin(): Holder = {
+    val holder = new Holder
+    ofThread.set(holder)
+    holder
+  }
+}

@@ -1,0 +1,201 @@
+package org.apache.spark.sql.saltwise.sketch
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.analysis.TypeCheckResult
+import org.apache.spark.sql.catalyst.analysis.TypeCheckResult.{TypeCheckFailure, TypeCheckSuccess}
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate.TypedImperativeAggregate
+import org.apache.spark.sql.catalyst.util.{GenericArrayData, TypeUtils}
+import org.apache.spark.sql.saltwise.SaltwiseException
+import org.apache.spark.sql.types._
+
+/** An aggregate whose state is an [[ItemSketch]]; null until the first row says what there is to keep. */
+abstract class SketchAggregate extends TypedImperativeAggregate[ItemSketch] {
+  override def createAggregationBuffer(): ItemSketch = null
+
+  override def merge(buffer: ItemSketch, other: ItemSketch): ItemSketch =
+    if (other == null) buffer
+    else if (buffer == null) other
+    else if (other.capacity < buffer.capacity) {
+      other.merge(buffer) // the fewer counters bound the error of both
+      other
+    } else {
+      buffer.merge(other)
+      buffer
+    }
+
+  override def serialize(buffer: ItemSketch): Array[Byte] =
+    if (buffer == null) Array.emptyByteArray else buffer.serialize()
+
+  override def deserialize(bytes: Array[Byte]): ItemSketch =
+    if (bytes.isEmpty) null else ItemSketch.deserialize(bytes)
+}
+
+/** Counts the values of `item`, NULL among them. */
+abstract class ItemCounting extends SketchAggregate {
+  def item: Expression
+  def capacityExpression: Expression
+
+  protected final def capacity: Int = SketchArguments.int(capacityExpression)
+
+  /** How many rows this one counts for. */
+  protected def weight(row: InternalRow): Long = 1
+
+  @transient private lazy val project = UnsafeProjection.create(Seq(item))
+
+  override def update(buffer: ItemSketch, row: InternalRow): ItemSketch = {
+    val sketch = if (buffer == null) new ItemSketch(item.dataType, capacity) else buffer
+    val rows = weight(row)
+    if (rows > 0) sketch.add(project(row), rows)
+    sketch
+  }
+
+  override def checkInputDataTypes(): TypeCheckResult = {
+    val groupable = TypeUtils.checkForOrderingExpr(item.dataType, prettyName)
+    if (groupable.isFailure) groupable
+    else SketchArguments.check("capacity", capacityExpression, 1, SketchArguments.MaxCapacity)
+  }
+}
+
+/** heavy_hitters(expr[, k[, capacity]]): the k most frequent values, with bounds. */
+final case class HeavyHitters(
+    item: Expression,
+    kExpression: Expression,
+    capacityExpression: Expression,
+    mutableAggBufferOffset: Int = 0,
+    inputAggBufferOffset: Int = 0)
+  extends ItemCounting {
+
+  override def children: Seq[Expression] = Seq(item, kExpression, capacityExpression)
+  override def prettyName: String = "heavy_hitters"
+  override def nullable: Boolean = false
+  override def dataType: DataType = SketchArguments.topType(item.dataType)
+
+  override def checkInputDataTypes(): TypeCheckResult = super.checkInputDataTypes() match {
+    case TypeCheckSuccess => SketchArguments.check("k", kExpression, 1, capacity)
+    case failure => failure
+  }
+
+  override def eval(buffer: ItemSketch): Any =
+    if (buffer == null) new GenericArrayData(Array.empty[Any])
+    else SketchArguments.top(buffer, SketchArguments.int(kExpression))
+
+  override def withNewMutableAggBufferOffset(offset: Int): HeavyHitters = copy(mutableAggBufferOffset = offset)
+  override def withNewInputAggBufferOffset(offset: Int): HeavyHitters = copy(inputAggBufferOffset = offset)
+  override protected def withNewChildrenInternal(c: IndexedSeq[Expression]): HeavyHitters =
+    copy(item = c(0), kExpression = c(1), capacityExpression = c(2))
+}
+
+/** space_saving_agg(expr[, capacity[, weight]]): the sketch itself; a row counts for `weight` rows. */
+final case class SpaceSavingAgg(
+    item: Expression,
+    capacityExpression: Expression,
+    weightExpression: Expression = SpaceSavingAgg.OneRow,
+    mutableAggBufferOffset: Int = 0,
+    inputAggBufferOffset: Int = 0)
+  extends ItemCounting {
+
+  override def children: Seq[Expression] = Seq(item, capacityExpression, weightExpression)
+  override def prettyName: String = "space_saving_agg"
+  override def nullable: Boolean = false
+  override def dataType: DataType = BinaryType
+
+  override def checkInputDataTypes(): TypeCheckResult = super.checkInputDataTypes() match {
+    case TypeCheckSuccess if !weightExpression.dataType.isInstanceOf[NumericType] =>
+      TypeCheckFailure(s"weight is ${weightExpression.sql}; it must be a number")
+    case checked => checked
+  }
+
+  override protected def weight(row: InternalRow): Long = {
+    val weight = weightExpression.eval(row) match {
+      case number: Number => number.doubleValue
+      case decimal: Decimal => decimal.toDouble
+      case _ => Double.NaN
+    }
+    if (!(weight >= 0 && weight <= SpaceSavingAgg.MostRows)) {
+      throw new SaltwiseException(s"the weight of a row, ${weightExpression.sql}, is " +
+        s"${weightExpression.eval(row)}; it must be a number from 0 to 2^53.")
+    }
+    math.ceil(weight).toLong
+  }
+
+  override def eval(buffer: ItemSketch): Any =
+    (if (buffer == null) new ItemSketch(item.dataType, capacity) else buffer).serialize()
+
+  override def withNewMutableAggBufferOffset(offset: Int): SpaceSavingAgg = copy(mutableAggBufferOffset = offset)
+  override def withNewInputAggBufferOffset(offset: Int): SpaceSavingAgg = copy(inputAggBufferOffset = offset)
+  override protected def withNewChildrenInternal(c: IndexedSeq[Expression]): SpaceSavingAgg =
+    copy(item = c(0), capacityExpression = c(1), weightExpression = c(2))
+}
+
+object SpaceSavingAgg {
+  val OneRow: Expression = Literal(1)
+
+  /** What a double counts exactly. */
+  private val MostRows = (1L << 53).toDouble
+}
+
+/** space_saving_merge(sketch): one sketch of all rows that the sketches counted; NULLs are passed over. */
+final case class SpaceSavingMerge(
+    child: Expression,
+    mutableAggBufferOffset: Int = 0,
+    inputAggBufferOffset: Int = 0)
+  extends SketchAggregate with ExpectsInputTypes {
+
+  override def children: Seq[Expression] = Seq(child)
+  override def inputTypes: Seq[AbstractDataType] = Seq(BinaryType)
+  override def prettyName: String = "space_saving_merge"
+  override def nullable: Boolean = true
+  override def dataType: DataType = BinaryType
+
+  override def update(buffer: ItemSketch, row: InternalRow): ItemSketch = {
+    val bytes = child.eval(row).asInstanceOf[Array[Byte]]
+    if (bytes == null) buffer else merge(buffer, ItemSketch.deserialize(bytes))
+  }
+
+  override def merge(buffer: ItemSketch, other: ItemSketch): ItemSketch = {
+    if (buffer != null && other != null) SketchArguments.requireType(other, buffer.itemType)
+    super.merge(buffer, other)
+  }
+
+  override def eval(buffer: ItemSketch): Any = if (buffer == null) null else buffer.serialize()
+
+  override def withNewMutableAggBufferOffset(offset: Int): SpaceSavingMerge =
+    copy(mutableAggBufferOffset = offset)
+  override def withNewInputAggBufferOffset(offset: Int): SpaceSavingMerge = copy(inputAggBufferOffset = offset)
+  override protected def withNewChildrenInternal(c: IndexedSeq[Expression]): SpaceSavingMerge = copy(child = c(0))
+}
+
+/** What the sketch functions share: their whole-number arguments, and how they show a sketch. */
+object SketchArguments {
+  val MaxCapacity: Int = 1 << 24
+
+  /** The type of `heavy_hitters` and `space_saving_top`. */
+  def topType(item: DataType): DataType = ArrayType(new StructType()
+    .add("item", item).add("count", LongType, nullable = false).add("error", LongType, nullable = false),
+    containsNull = false)
+
+  def top(sketch: ItemSketch, k: Int, show: Any => Any = identity): GenericArrayData =
+    new GenericArrayData(sketch.top(k).map { counter =>
+      InternalRow(show(sketch.value(counter)), sketch.count(counter), sketch.error(counter))
+    }.toArray[Any])
+
+  def int(expression: Expression): Int = expression.eval(InternalRow.empty).asInstanceOf[Int]
+
+  /** Whether an argument is a constant whole number from `low` to `high`. */
+  def check(name: String, argument: Expression, low: Int, high: Int): TypeCheckResult = {
+    val allowed = s"it must be a constant whole number from $low to $high"
+    if (!argument.foldable || argument.dataType != IntegerType) {
+      TypeCheckFailure(s"$name is ${argument.sql}; $allowed")
+    } else argument.eval(InternalRow.empty) match {
+      case value: Int if value >= low && value <= high => TypeCheckSuccess
+      case value => TypeCheckFailure(s"$name is $value; $allowed")
+    }
+  }
+
+  def requireType(sketch: ItemSketch, wanted: DataType): Unit =
+    if (!DataType.equalsIgnoreNullability(sketch.itemType, wanted)) {
+      throw new SaltwiseException(s"the sketch counts items of type ${sketch.itemType.sql}, not ${wanted.sql}; " +
+        "merge and ask sketches of one type only.")
+    }
+}

@@ -1,0 +1,135 @@
+package org.apache.spark.sql.saltwise.sketch
+
+import java.util.Arrays
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.analysis.TypeCheckResult
+import org.apache.spark.sql.catalyst.analysis.TypeCheckResult.{TypeCheckFailure, TypeCheckSuccess}
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.saltwise.SkewOptions
+import org.apache.spark.sql.saltwise.routing.KeyRouter
+import org.apache.spark.sql.types._
+
+/**
+ * space_saving_top(sketch[, k[, type]]): the highest counts of a sketch. A sketch is plain binary, so the type of
+ * its items is known at run time only: they are shown as strings, unless `type` names their type.
+ */
+final case class SpaceSavingTop(sketch: Expression, k: Expression, itemType: Expression)
+    extends TernaryExpression with CodegenFallback {
+
+  override def first: Expression = sketch
+  override def second: Expression = k
+  override def third: Expression = itemType
+  override def prettyName: String = "space_saving_top"
+  override def nullable: Boolean = true
+  override def dataType: DataType = SketchArguments.topType(wanted.getOrElse(StringType))
+
+  /** The type that was asked for. */
+  private lazy val wanted: Option[DataType] =
+    Option(itemType.eval(InternalRow.empty)).map(name => DataType.fromDDL(name.toString))
+
+  override def checkInputDataTypes(): TypeCheckResult =
+    if (sketch.dataType != BinaryType) TypeCheckFailure(SketchFunctions.notASketch(sketch))
+    else if (!itemType.foldable || !Seq(StringType, NullType).contains(itemType.dataType)) {
+      TypeCheckFailure(s"type is ${itemType.sql}; it must be a constant string such as 'bigint'")
+    } else SketchArguments.check("k", k, 1, SketchArguments.MaxCapacity)
+
+  override def eval(row: InternalRow): Any = {
+    val bytes = sketch.eval(row).asInstanceOf[Array[Byte]]
+    if (bytes == null) null else {
+      val read = ItemSketch.deserialize(bytes)
+      wanted.foreach(SketchArguments.requireType(read, _))
+      val show: Any => Any = if (wanted.isDefined) identity else asString(read.itemType)
+      SketchArguments.top(read, SketchArguments.int(k), show)
+    }
+  }
+
+  private def asString(itemType: DataType): Any => Any = {
+    val cast = Cast(BoundReference(0, itemType, nullable = true), StringType,
+      Some(SQLConf.get.sessionLocalTimeZone))
+    value => cast.eval(InternalRow(value))
+  }
+
+  override protected def withNewChildrenInternal(a: Expression, b: Expression, c: Expression): SpaceSavingTop =
+    copy(a, b, c)
+}
+
+/** space_saving_estimate(sketch, item): how often the item was counted, with certain bounds. */
+final case class SpaceSavingEstimate(sketch: Expression, item: Expression)
+    extends BinaryExpression with CodegenFallback {
+
+  @transient private var lastBytes: Array[Byte] = _
+  @transient private var read: ItemSketch = _
+  @transient private var toItem: UnsafeProjection = _
+
+  override def stateful: Boolean = true
+  override def left: Expression = sketch
+  override def right: Expression = item
+  override def prettyName: String = "space_saving_estimate"
+  override def nullable: Boolean = true
+  override def dataType: DataType = new StructType()
+    .add("estimate", LongType, nullable = false)
+    .add("lower", LongType, nullable = false)
+    .add("upper", LongType, nullable = false)
+
+  override def checkInputDataTypes(): TypeCheckResult =
+    if (sketch.dataType == BinaryType) TypeCheckSuccess else TypeCheckFailure(SketchFunctions.notASketch(sketch))
+
+  override def eval(row: InternalRow): Any = {
+    val bytes = sketch.eval(row).asInstanceOf[Array[Byte]]
+    if (bytes == null) null else {
+      // Mostly one sketch is asked for many items, so the last one is kept as it was read.
+      if (!Arrays.equals(bytes, lastBytes)) {
+        read = ItemSketch.deserialize(bytes)
+        toItem = asItem(read)
+        lastBytes = bytes
+      }
+      val counter = read.counterOf(toItem(InternalRow(item.eval(row))))
+      if (counter < 0) InternalRow(0L, 0L, read.absent)
+      else InternalRow(read.count(counter), read.count(counter) - read.error(counter), read.count(counter))
+    }
+  }
+
+  /** Turns the item that is asked for into one of the sketch's type, where that loses nothing. */
+  private def asItem(read: ItemSketch): UnsafeProjection = {
+    val asked = BoundReference(0, item.dataType, nullable = true)
+    if (!DataType.equalsIgnoreNullability(item.dataType, read.itemType)) {
+      if (!Cast.canUpCast(item.dataType, read.itemType)) SketchArguments.requireType(read, item.dataType)
+      UnsafeProjection.create(Seq(Cast(asked, read.itemType, Some(SQLConf.get.sessionLocalTimeZone))))
+    } else {
+      UnsafeProjection.create(Seq(asked))
+    }
+  }
+
+  override protected def withNewChildrenInternal(a: Expression, b: Expression): SpaceSavingEstimate = copy(a, b)
+}
+
+object SketchFunctions {
+  def notASketch(other: Expression): String =
+    s"sketch is of type ${other.dataType.sql}; give the binary result of space_saving_agg or space_saving_merge"
+}
+
+/**
+ * skew_worker(n, strategy, key...): the worker in [0, n) that a splitting strategy gives this row, for two-phase
+ * SQL written by hand. Each task is a source with a router of its own, so the result depends on the rows before.
+ */
+final case class SkewWorker(keyHash: Expression, options: SkewOptions)
+    extends UnaryExpression with Nondeterministic with CodegenFallback {
+
+  @transient private var router: KeyRouter = _
+
+  override def child: Expression = keyHash
+  override def stateful: Boolean = true
+  override def prettyName: String = "skew_worker"
+  override def nullable: Boolean = false
+  override def dataType: DataType = IntegerType
+
+  override protected def initializeInternal(partitionIndex: Int): Unit = router = options.router(partitionIndex)
+
+  override protected def evalInternal(row: InternalRow): Any =
+    router.route(keyHash.eval(row).asInstanceOf[Long])
+
+  override protected def withNewChildInternal(newChild: Expression): SkewWorker = copy(keyHash = newChild)
+}

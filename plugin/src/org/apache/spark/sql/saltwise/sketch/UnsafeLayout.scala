@@ -1,0 +1,54 @@
+package org.apache.spark.sql.saltwise.sketch
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.Platform
+import org.apache.spark.unsafe.array.ByteArrayMethods.roundNumberOfBytesToNearestWord
+
+/**
+ * Tells whether bytes from elsewhere are an UnsafeRow whose fields lie inside it. Spark reads such rows without a
+ * look at their bounds, so bytes that nobody checked could make it read any memory, or crash.
+ */
+object UnsafeLayout {
+
+  /** Whether these bytes are a row of these columns. */
+  def isRow(bytes: Array[Byte], columns: Seq[DataType]): Boolean = isRow(bytes, 0, bytes.length, columns)
+
+  private def isRow(bytes: Array[Byte], at: Int, length: Int, columns: Seq[DataType]): Boolean = {
+    val nulls = UnsafeRow.calculateBitSetWidthInBytes(columns.length)
+    length % 8 == 0 && length >= nulls + 8 * columns.length && columns.zipWithIndex.forall { case (column, i) =>
+      isNull(bytes, at, i) || isValue(bytes, at, length, at + nulls + 8 * i, column)
+    }
+  }
+
+  /** `slot` holds a value, or tells where in the `length` bytes from `at` on it lies. */
+  private def isValue(bytes: Array[Byte], at: Int, length: Int, slot: Int, dataType: DataType): Boolean =
+    UnsafeRow.isFixedLength(dataType) || {
+      val (offset, size) = (longAt(bytes, slot) >>> 32, longAt(bytes, slot) & 0xffffffffL)
+      offset + size <= length && (dataType match {
+        case struct: StructType => isRow(bytes, at + offset.toInt, size.toInt, struct.map(_.dataType))
+        case ArrayType(element, _) => isArray(bytes, at + offset.toInt, size.toInt, element)
+        case _: DecimalType => size <= 16
+        case _ => true
+      })
+    }
+
+  private def isArray(bytes: Array[Byte], at: Int, length: Int, element: DataType): Boolean =
+    length >= 8 && {
+      val elements = longAt(bytes, at)
+      elements >= 0 && elements <= 8L * length && {
+        val header = 8 + (elements + 63) / 64 * 8
+        val fixed = UnsafeRow.isFixedLength(element)
+        val width = if (element == NullType) 0 else if (fixed) element.defaultSize else 8
+        header + roundNumberOfBytesToNearestWord(elements * width) <= length && (fixed ||
+          (0 until elements.toInt).forall { i =>
+            isNull(bytes, at + 8, i) || isValue(bytes, at, length, (at + header + 8L * i).toInt, element)
+          })
+      }
+    }
+
+  private def isNull(bytes: Array[Byte], bits: Int, i: Int): Boolean =
+    (longAt(bytes, bits + i / 64 * 8) >>> (i % 64) & 1) == 1
+
+  private def longAt(bytes: Array[Byte], at: Int): Long = Platform.getLong(bytes, Platform.BYTE_ARRAY_OFFSET + at)
+}

@@ -1,0 +1,114 @@
+package org.apache.spark.sql.saltwise.streaming
+
+import scala.collection.mutable
+
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
+import org.apache.spark.sql.saltwise.{SkewOptions, SkewStrategy}
+import org.apache.spark.sql.saltwise.plan.GroupingKeys
+import org.apache.spark.sql.saltwise.routing.{FindOptimalChoices, HeadKey, HeadRouter, HotKey, HotKeyRouter}
+import org.apache.spark.sql.saltwise.sketch.{HeavyHitters, ItemSketch, SketchArguments, SpaceSavingAgg}
+import org.apache.spark.sql.saltwise.split.Received
+import org.apache.spark.sql.types._
+
+/** What a micro-batch tells of its keys and workers: `StreamingQueryProgress.observedMetrics`, for users and for the next batch. */
+object StreamMetrics {
+
+  /** What the metrics of the workers are called, after the name of those of the rows. */
+  val Received = ".received"
+
+  /** A key with a share of theta has about so many rows in the batches that are looked at: a share is off by an eighth. */
+  private val RowsOfHeadKey = 64
+
+  /** Columns strategy, workers, and head: what [[HeadOfSketch]] makes of the keys. */
+  def ofRows(keys: Seq[Expression], options: SkewOptions, hot: Option[Seq[HotKey]]): Seq[NamedExpression] = {
+    val item = keys match {
+      case Seq(key) => key
+      case several => CreateNamedStruct(several.zipWithIndex.flatMap {
+        case (key: NamedExpression, _) => Seq(Literal(key.name), key)
+        case (key, i) => Seq(Literal(s"key$i"), key)
+      })
+    }
+    val choices = hot match {
+      case Some(known) => Some(HotKeyRouter.plan(known, options).choices)
+      case None if options.strategy == SkewStrategy.DChoices => options.choices
+      case None => Some(options.router(source = 0).choices)
+    }
+    val sketch = SpaceSavingAgg(item, Literal(options.capacity)).toAggregateExpression()
+    Seq(
+      Alias(Literal(options.strategy), "strategy")(),
+      Alias(Literal(options.workers), "workers")(),
+      Alias(HeadOfSketch(sketch, item.dataType, options.workers, options.theta, options.epsilon, choices), "head")())
+  }
+
+  /** Struct (most): the rows of the worker that received the most. */
+  def ofWorkers(options: SkewOptions): Seq[NamedExpression] = {
+    val fullest = HeavyHitters(TaskPartition(), Literal(1), Literal(options.workers)).toAggregateExpression()
+    val rows = GetStructField(GetArrayItem(fullest, Literal(0), failOnError = false), 1)
+    Seq(Alias(Coalesce(Seq(rows, Literal(0L))), "most")())
+  }
+
+  /**
+   * The head of a stream: that of its last batches, as few as have enough rows.
+   *
+   * @param batches what [[ofRows]] made of each, the last one last
+   */
+  def head(batches: Seq[Row], keys: Seq[Expression], options: SkewOptions): Seq[HeadKey] = {
+    var rows = 0L
+    val counts = mutable.Map.empty[Long, Long].withDefaultValue(0L)
+    batches.map(_.getAs[Row]("head")).reverseIterator.takeWhile(_ => rows < RowsOfHeadKey / options.theta).foreach { head =>
+      rows += head.getAs[Long]("rows")
+      head.getAs[scala.collection.Seq[Row]]("hot").foreach { key =>
+        counts(hash(key.getAs[Any]("item"), keys)) += key.getAs[Long]("count")
+      }
+    }
+    counts.toSeq.collect {
+      case (key, count) if count >= options.theta * rows => HeadKey(key, math.min(1.0, count.toDouble / rows))
+    }.sortBy(_.hash)
+  }
+
+  private def hash(item: Any, keys: Seq[Expression]): Long = {
+    val values = item match {
+      case struct: Row if keys.length > 1 => struct.toSeq
+      case value => Seq(value)
+    }
+    val literals = values.zip(keys).map { case (value, key) => Literal.create(value, key.dataType) }
+    GroupingKeys.hash(literals).eval(InternalRow.empty).asInstanceOf[Long]
+  }
+}
+
+/**
+ * What a sketch says of the head: how many rows it counted, the choices d that they needed, and the items with a share of
+ * theta or more, as `heavy_hitters` shows them.
+ *
+ * @param choices d, where it is not for [[FindOptimalChoices]] to find
+ */
+final case class HeadOfSketch(
+    child: Expression, itemType: DataType, workers: Int, theta: Double, epsilon: Double, choices: Option[Int])
+  extends UnaryExpression with CodegenFallback {
+
+  override def nullable: Boolean = false
+
+  override def dataType: DataType = new StructType().add("rows", LongType, nullable = false)
+    .add("choices", IntegerType, nullable = false).add("hot", SketchArguments.topType(itemType), nullable = false)
+
+  override def eval(row: InternalRow): Any = {
+    val sketch = ItemSketch.deserialize(child.eval(row).asInstanceOf[Array[Byte]])
+    val least = math.max(HeadRouter.MinimumRows.toDouble, theta * sketch.total)
+    val counts = sketch.top(sketch.size).map(sketch.count).takeWhile(_ >= least)
+    def solved = FindOptimalChoices(counts.map(_.toDouble / sketch.total).toArray, workers, epsilon)
+    InternalRow(sketch.total, choices.getOrElse(solved), SketchArguments.top(sketch, counts.length))
+  }
+
+  override protected def withNewChildInternal(newChild: Expression): HeadOfSketch = copy(child = newChild)
+}
+
+/** The number of the partition that a task computes. */
+final case class TaskPartition() extends LeafExpression with CodegenFallback {
+  override def nullable: Boolean = false
+  override def dataType: DataType = IntegerType
+  override def eval(row: InternalRow): Any = TaskContext.getPartitionId()
+}
