@@ -1,7 +1,7 @@
 # Everything is made in .venv from PyPI: each target works first, in a fresh clone, with Python 3.11 or later alone.
 PYTHON ?= python3
 PYTEST_ARGS ?=
-VERSIONS ?= 3.5.9 4.0.5 4.1.4 4.2.1 4.3.0
+VERSIONS ?= $(shell $(PYTHON) python/saltwise/_spark_lines.py)
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -24,6 +24,7 @@ lint: .venv/installed
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check --quiet
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
 
 # The smoke tests on every supported Spark, from the wheel; make test-matrix VERSIONS="3.5.9 4.3.0" takes fewer.
 test-matrix: wheel
@@ -50,7 +51,7 @@ clean:
 	rm -rf .venv .matrix build dist python/saltwise.egg-info python/saltwise/jars
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log artifacts
 
-# pyspark 4.3 is installed first, so that the build uses it as it stands and does not install it a second time.
+# The newest pyspark is installed first, so that the build uses it as it stands and does not install it a second time.
 .venv/pyspark:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 		{ echo "Saltwise needs Python 3.11 or later, and $(PYTHON) is `$(PYTHON) --version 2>&1`:" \
@@ -58,7 +59,7 @@ clean:
 	@echo "Making .venv; the first time takes some minutes, most of it pyspark."
 	$(PYTHON) -m venv --clear .venv
 	$(PIP) install --quiet --upgrade pip "setuptools>=70.1,<80.9"
-	$(PIP) install --quiet pyspark==4.3.0
+	$(PIP) install --quiet pyspark==$(lastword $(shell $(PYTHON) python/saltwise/_spark_lines.py))
 	@touch $@
 
 .venv/installed: .venv/pyspark setup.cfg setup.py pyproject.toml python/saltwise/_version.py sql/functions.json \

@@ -25,8 +25,6 @@ from setuptools.command.build import build
 from setuptools.errors import BaseError
 
 ROOT = Path(__file__).resolve().parent
-JARS = ["saltwise_2.12.jar", "saltwise_2.13.jar"]
-SPARK_OF_SCALA_2_12 = "3.5.9"
 SCALAC_OPTIONS = ["-usejavacp", "-encoding", "UTF-8", "-deprecation", "-feature", "-unchecked"]
 DIGEST = "saltwise/digest.txt"
 
@@ -36,6 +34,8 @@ _light.__path__ = [str(ROOT / "python" / "saltwise")]
 sys.modules[_light.__name__] = _light
 java = import_module("saltwise_light._java")
 version: str = import_module("saltwise_light._version").__version__
+lines = import_module("saltwise_light._spark_lines")
+JARS = [f"saltwise_{scala}.jar" for scala in lines.SCALA_VERSIONS]
 
 
 class JarError(BaseError):
@@ -50,7 +50,7 @@ def build_jars() -> None:
     """
     folder = ROOT / "python" / "saltwise" / "jars"
     folder.mkdir(exist_ok=True)
-    build_jar(folder / "saltwise_2.12.jar", SPARK_OF_SCALA_2_12)
+    build_jar(folder / "saltwise_2.12.jar", lines.OLDEST)
     build_jar(folder / "saltwise_2.13.jar", installed_spark())
     jars = sorted(jar.name for jar in folder.glob("*.jar"))
     if jars != JARS:
@@ -77,7 +77,7 @@ def build_jar(jar: Path, spark: str) -> None:
         runtime = java.find_java()
     except java.JavaNotFoundError as error:
         raise JarError(str(error)) from error
-    libraries = downloaded_jars(spark) if spark == SPARK_OF_SCALA_2_12 else installed_jars()
+    libraries = downloaded_jars(spark) if spark == lines.OLDEST else installed_jars()
     logging.info("compiling %s against Spark %s", jar.name, spark)
     with TemporaryDirectory() as scratch:
         scalac = [runtime.path, "-Xss4m", "-cp", libraries / "*", "scala.tools.nsc.Main", *SCALAC_OPTIONS]
@@ -139,7 +139,7 @@ def installed_spark() -> str:
     if found is None or not found.startswith("4."):
         raise JarError(
             f"saltwise_2.13.jar is compiled by pyspark 4.x, but {found or 'no pyspark'} is installed: "
-            f"run pip install pyspark==4.3.0, or build without --no-build-isolation."
+            f"run pip install pyspark=={lines.NEWEST}, or build without --no-build-isolation."
         )
     return found
 

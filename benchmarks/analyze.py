@@ -49,7 +49,7 @@ def counted(spark: SparkSession, path: str) -> None:
 def planned(spark: SparkSession, path: str, forget: bool = True) -> Callable[[], None]:
     """Plan a GROUP BY of files whose schema is known."""
     df = spark.read.parquet(path)
-    known = spark._jvm.org.apache.spark.sql.saltwise.KnownKeys  # type: ignore[union-attr]
+    known = spark._jvm.org.apache.spark.sql.saltwise.auto.KnownKeys  # type: ignore[union-attr]
 
     def plan() -> None:
         if forget:

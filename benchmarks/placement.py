@@ -12,9 +12,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from saltwise.consistenthash import ConsistentHash
-from saltwise.construction import ALGORITHMS, construct
-from saltwise.resources import SIGMA, threshold
+from saltwise.placement.consistent_hash import ConsistentHash
+from saltwise.placement.construction import ALGORITHMS, construct
+from saltwise.placement.resources import SIGMA, threshold
 from saltwise.streams import zipf_shares
 
 DOMAIN, LOOK_UPS = 1_000_000, 1_000_000

@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from saltwise.flux import flux
-from saltwise.milp import milp
-from saltwise.reproduce.milp import fluctuating
+from saltwise.rebalancing.flux import flux
+from saltwise.rebalancing.milp import milp
+from saltwise.reproduce.reconfiguration_milp import fluctuating
 
 NODES, GROUPS, MIGRATIONS, SECONDS = 60, 1200, 20, 5.0
 FLUCTUATIONS = (10, 20, 30, 40, 50)

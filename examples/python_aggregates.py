@@ -13,9 +13,9 @@ from pyspark.sql import functions as F
 import saltwise
 from saltwise import Aggregator, datasets
 from saltwise import aggregates as agg
-from saltwise.aggregates.bloomfilter import might_contain
+from saltwise.aggregates.bloom_filter import might_contain
 from saltwise.aggregates.histogram import split_points
-from saltwise.aggregates.naivebayes import classify
+from saltwise.aggregates.naive_bayes import classify
 
 
 class HoursOfDay(Aggregator):

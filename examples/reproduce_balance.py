@@ -5,10 +5,10 @@ come from: saltwise reproduce.
 """
 
 from saltwise import streams
-from saltwise.choices import find_optimal_choices
 from saltwise.options import EPSILON, default_theta
 from saltwise.simulate import simulate
-from saltwise.spacesaving import SpaceSaving
+from saltwise.sketches.space_saving import SpaceSaving
+from saltwise.splitting.choices import find_optimal_choices
 
 SCHEMES = ("hash", "pkg", "dchoices", "wchoices", "shuffle")
 

@@ -206,7 +206,7 @@ class Agree:
         Without a sample it knows nothing of the keys, and splits or combines every state that is an object.
         """
         context: Any = SparkContext
-        context._jvm.org.apache.spark.sql.saltwise.KnownKeys.forget()
+        context._jvm.org.apache.spark.sql.saltwise.auto.KnownKeys.forget()
         options = {"strategy": "auto", "auto.smallInput": 0, "auto.sampleTimeout": "60s" if sample else 0}
         ours = self._run(query, toggled(options))
         assert lines_of_saltwise(ours.plan), ours.plan

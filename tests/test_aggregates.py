@@ -18,10 +18,10 @@ from pyspark.sql import SparkSession
 
 from saltwise import Aggregator, SaltwiseValueError
 from saltwise import aggregates as agg
-from saltwise.aggregates.bloomfilter import might_contain
+from saltwise.aggregates.bloom_filter import might_contain
 from saltwise.aggregates.histogram import split_points
-from saltwise.aggregates.naivebayes import classify
-from saltwise.associativity import alike
+from saltwise.aggregates.naive_bayes import classify
+from saltwise.spark.aggregators.check import alike
 
 Rows = list[dict[str, Any]]
 

@@ -20,10 +20,10 @@ from pyspark.sql import functions as F
 
 import saltwise
 from saltwise import Aggregator, AggregatorError, SaltwiseValueError, check_aggregator, combining
-from saltwise.associativity import alike
-from saltwise.bound import AT, STATES, Bound
-from saltwise.combining import combine
-from saltwise.merging import merge
+from saltwise.spark.aggregators.bound_aggregators import AT, STATES, Bound
+from saltwise.spark.aggregators.check import alike
+from saltwise.spark.aggregators.map_side import combine
+from saltwise.spark.aggregators.reduce_side import merge
 
 # Nine hundred rows in three partitions; 40 % of them have the key 0, 20 % the key 1, 10 % NULL.
 ROWS = """

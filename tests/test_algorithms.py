@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from saltwise.choices import find_optimal_choices
 from saltwise.hashing import candidates, worker
-from saltwise.predict import STRATEGIES, predict
+from saltwise.splitting.choices import find_optimal_choices
+from saltwise.splitting.prediction import STRATEGIES, predict
 
 longs = st.integers(-(2**63), 2**63 - 1)
 
@@ -73,7 +73,7 @@ def test_d_lies_between_two_and_n(shares: list[float], n: int) -> None:
 
 def test_python_and_the_plugin_find_the_same_d(spark: SparkSession) -> None:
     context = SparkContext.getOrCreate()
-    solve = context._jvm.org.apache.spark.sql.saltwise.FindOptimalChoices.apply  # type: ignore[union-attr]
+    solve = context._jvm.org.apache.spark.sql.saltwise.routing.FindOptimalChoices.apply  # type: ignore[union-attr]
     for z in (0.6, 0.9, 1.2, 1.5, 2.0):
         for n in (5, 20, 50, 100):
             head = head_of(zipf(10_000, z), n)

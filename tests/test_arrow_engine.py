@@ -16,10 +16,10 @@ from pyspark.sql import functions as F
 
 import saltwise
 from saltwise import SaltwiseError, SaltwiseValueError
-from saltwise.arrow import routed, worker_numbers
 from saltwise.options import SkewOptions
-from saltwise.routing import Router, Routing, settled
-from saltwise.schemes import SPLITTING
+from saltwise.spark.arrow_engine import routed, worker_numbers
+from saltwise.splitting.router import Router, Routing, settled
+from saltwise.splitting.schemes import SPLITTING
 
 if TYPE_CHECKING:
     from tests.conftest import Agree, WithConf
@@ -319,8 +319,8 @@ if "plain" in sys.argv:
 warnings.simplefilter("error")
 import numpy as np
 from saltwise._jit import COMPILED
-from saltwise.routing import Router, Routing
-from saltwise.schemes import SPLITTING
+from saltwise.splitting.router import Router, Routing
+from saltwise.splitting.schemes import SPLITTING
 assert COMPILED == ("plain" not in sys.argv)
 hashes = (np.random.default_rng(1).zipf(1.5, 1500) % 500).astype(np.int64) * 0x9E3779B97F4A7C1
 print([Router(Routing(name, 12, 1 / 60, 1e-4, None, 240), 1).route(hashes).tolist() for name in SPLITTING])

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from saltwise.cli import WRONG_INPUT, app
+from saltwise.cli.commands import WRONG_INPUT, app
 from saltwise.options import STRATEGIES
 
 pytestmark = pytest.mark.classic("run the command saltwise")
@@ -180,7 +180,7 @@ def test_help_teaches(command: list[str], taught: list[str]) -> None:
 @pytest.mark.slow
 def test_spark_starts_without_a_word(folder: Path) -> None:
     """In a process of its own: JVM, log4j and pyspark say nothing, and no folder is left behind."""
-    command = [sys.executable, "-c", "from saltwise.cli import main; main()"]
+    command = [sys.executable, "-c", "from saltwise.cli.commands import main; main()"]
     report = [*command, "report", "flights.csv", "--key"]
     env = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     good = subprocess.run([*report, "carrier"], capture_output=True, text=True, env=env)

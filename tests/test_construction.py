@@ -12,11 +12,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from saltwise import SaltwiseError
-from saltwise.consistenthash import ConsistentHash
-from saltwise.construction import ALGORITHMS, UTILITIES, construct
-from saltwise.hashpair import HashPair
-from saltwise.partition import PartitionFunction
-from saltwise.partitioncosts import (
+from saltwise.placement.consistent_hash import ConsistentHash
+from saltwise.placement.construction import ALGORITHMS, UTILITIES, construct
+from saltwise.placement.costs import (
     ideal_migration,
     imbalances,
     loads,
@@ -25,7 +23,9 @@ from saltwise.partitioncosts import (
     relative_imbalance,
     relative_migration,
 )
-from saltwise.resources import allowed_deviation, threshold, tracked, usage
+from saltwise.placement.hash_pair import HashPair
+from saltwise.placement.partition_function import PartitionFunction
+from saltwise.placement.resources import allowed_deviation, threshold, tracked, usage
 from saltwise.streams import zipf_shares
 
 REPLICAS = 20

@@ -12,12 +12,13 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from typer.testing import CliRunner
 
-from saltwise import datasets, demo
-from saltwise.cli import app
-from saltwise.demo import QUERIES, STRATEGIES, Outcome
+from saltwise import datasets
+from saltwise.cli import demo
+from saltwise.cli.commands import app
+from saltwise.cli.demo import QUERIES, STRATEGIES, Outcome
+from saltwise.cli.picture import check_can_draw, draw_loads
 from saltwise.errors import SaltwiseValueError
 from saltwise.loads import WorkerLoads
-from saltwise.picture import check_can_draw, draw_loads
 
 pytestmark = pytest.mark.classic("run the command saltwise")
 

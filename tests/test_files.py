@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from saltwise.cli.files import FORMATS, column, format_of, read_file
 from saltwise.errors import SaltwiseError, SaltwiseValueError
-from saltwise.files import FORMATS, column, format_of, read_file
-from saltwise.spark_errors import first_sentence
+from saltwise.spark.spark_errors import first_sentence
 
 pytestmark = pytest.mark.classic("run the command saltwise")
 

@@ -107,7 +107,7 @@ def test_a_store_places_what_was_found(visits: DataFrame, tmp_path: Path) -> Non
 
 
 def test_without_numpy_the_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "saltwise.keyweights")
+    monkeypatch.delitem(sys.modules, "saltwise.spark.key_weights")
     monkeypatch.setitem(sys.modules, "numpy", None)
     with pytest.raises(SaltwiseError) as error:
         saltwise.weights_of  # noqa: B018

@@ -13,8 +13,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from saltwise import skew_groupby
-from saltwise.explain import explain
 from saltwise.loads import worker_loads
+from saltwise.spark.explain import explain
 
 if TYPE_CHECKING:
     from tests.conftest import Agree, SaltwiseLines, WithConf

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from saltwise import SaltwiseError
-from saltwise.lossycounting import LossyCounting
-from saltwise.slidingcounts import SlidingCounts
+from saltwise.sketches.lossy_counting import LossyCounting
+from saltwise.sketches.sliding_counts import SlidingCounts
 
 ITEMS = st.integers(0, 12)
 STREAMS = st.lists(ITEMS, max_size=300)

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from saltwise.adaptation import adapt
-from saltwise.albic import albic
-from saltwise.cola import cola
 from saltwise.errors import SaltwiseValueError
-from saltwise.flux import flux
-from saltwise.keygroups import Cluster, Ints, Resource
-from saltwise.milp import InfeasibleError, OutOfTimeError, milp
-from saltwise.reproduce.milp import fluctuating
-from saltwise.traffic import Traffic, graph_part
+from saltwise.rebalancing.adaptation import adapt
+from saltwise.rebalancing.albic import albic
+from saltwise.rebalancing.cluster import Cluster, Ints, Resource
+from saltwise.rebalancing.cola import cola
+from saltwise.rebalancing.flux import flux
+from saltwise.rebalancing.milp import InfeasibleError, OutOfTimeError, milp
+from saltwise.rebalancing.traffic import Traffic, graph_part
+from saltwise.reproduce.reconfiguration_milp import fluctuating
 
 
 def rng() -> np.random.Generator:
@@ -138,7 +138,7 @@ def test_an_infeasible_milp_is_named() -> None:
 
 def test_without_a_solution_in_time_all_stays_where_it_is_if_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     late = SimpleNamespace(x=None, status=1, mip_dual_bound=None)
-    monkeypatch.setattr("saltwise.milp.optimize.milp", lambda *_, **__: late)
+    monkeypatch.setattr("saltwise.rebalancing.milp.optimize.milp", lambda *_, **__: late)
     for cluster in (Cluster([1], [0], 1), fluctuating(20, 400, 50, rng())):
         assert milp(cluster, seconds=2).node.tolist() == cluster.node.tolist()
     memory = Resource(np.array([1.0]), np.array([0.5, 1]))

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import saltwise
-from saltwise.session import EXTENSION
+from saltwise.spark.session import EXTENSION
 
 pytestmark = pytest.mark.classic("start a session of another kind in a process of its own")
 

@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 from xxhash import xxh64_intdigest
 
 from saltwise import SaltwiseError
-from saltwise.consistenthash import ConsistentHash
 from saltwise.hashing import worker
-from saltwise.hashpair import HashPair
-from saltwise.keyhash import XxhashMissingError, key_hashes
-from saltwise.largestfirst import largest_first
-from saltwise.partition import PartitionFunction, UniformHash
-from saltwise.partitionformat import PartitionFormatError, from_json, to_json
-from saltwise.schemes import Longs
-from saltwise.sealed import seal
+from saltwise.keys import XxhashMissingError, key_hashes
+from saltwise.placement.consistent_hash import ConsistentHash
+from saltwise.placement.function_json import PartitionFormatError, from_json, to_json
+from saltwise.placement.hash_pair import HashPair
+from saltwise.placement.largest_first import largest_first
+from saltwise.placement.partition_function import PartitionFunction, UniformHash
+from saltwise.splitting.schemes import Longs
+from saltwise.versioned_json import seal
 
 LONGS = st.integers(-(2**63), 2**63 - 1)
 EDGES = np.array([-(2**63), -1, 0, 1, 2**63 - 1])

@@ -21,15 +21,15 @@ from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.sql.types import DoubleType
 
 from saltwise import skew_groupby
-from saltwise.consistenthash import ConsistentHash
 from saltwise.errors import SaltwiseValueError
-from saltwise.hashpair import HashPair
-from saltwise.keyhash import key_hashes
-from saltwise.largestfirst import largest_first
+from saltwise.keys import key_hashes
 from saltwise.loads import worker_loads
-from saltwise.partition import PartitionFunction, UniformHash
-from saltwise.partitionformat import to_json
-from saltwise.placementstore import PlacementStore
+from saltwise.placement.consistent_hash import ConsistentHash
+from saltwise.placement.function_json import to_json
+from saltwise.placement.hash_pair import HashPair
+from saltwise.placement.largest_first import largest_first
+from saltwise.placement.partition_function import PartitionFunction, UniformHash
+from saltwise.placement.store import PlacementStore
 from saltwise.streams import zipf_shares
 
 if TYPE_CHECKING:
@@ -453,7 +453,7 @@ def test_options_that_do_not_fit_are_refused_at_once(rows: DataFrame, options: d
 def test_a_function_that_cannot_be_read_is_refused(rows: DataFrame, text: str, message: str) -> None:
     hinted = rows.hint("skew_groupby", f"placement.function={text}").groupBy("k").applyInPandas(summed, SUMMED)
     with pytest.raises(
-        Exception, match=re.escape(f"{message}; give a text that to_json of saltwise.partitionformat wrote.")
+        Exception, match=re.escape(f"{message}; give a text that to_json of saltwise.placement.function_json wrote.")
     ):
         hinted.collect()
 

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from saltwise import SaltwiseError
-from saltwise.hashpair import HashPair
-from saltwise.placementhistory import PARTS, WINDOW, Placement, PlacementHistory, Weights, max_to_mean
-from saltwise.placementstore import FORMAT, PlacementStore, PlacementStoreError
-from saltwise.sealed import replace_file, seal
+from saltwise.placement.hash_pair import HashPair
+from saltwise.placement.history import PARTS, WINDOW, Placement, PlacementHistory, Weights, max_to_mean
+from saltwise.placement.store import FORMAT, PlacementStore, PlacementStoreError
 from saltwise.streams import zipf_shares
+from saltwise.versioned_json import replace_file, seal
 
 RUNS = st.dictionaries(st.integers(-(2**63), 2**63 - 1), st.integers(1, 1000), max_size=12)
 

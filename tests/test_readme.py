@@ -2,39 +2,15 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import json
 import re
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
-MODULES = (
-    *("choices", "errors", "explain", "groupby", "hashing", "loads", "options", "predict", "report", "session"),
-    *("lossycounting", "reproduce", "reproduce.experiment", "simulate", "sketchformat", "slidingcounts"),
-    *("adaptation", "albic", "clb", "cola", "elb", "flux", "keygroups", "milp", "reproduce.milp", "traffic", "uhlb"),
-    *("spacesaving", "streams", "arrow", "calls", "functions", "mergeable", "routing", "udfs"),
-    *("keyhash", "partition", "consistenthash", "hashpair", "partitionformat", "resources", "partitioncosts"),
-    *("construction", "largestfirst", "keyweights", "placementhistory", "placementstore", "placing", "constructed"),
-    *("analyze", "predictplacement", "sealed", "statefulaggregate", "keycolumns", "skewbatches", "aggregated"),
-    *(
-        "aggregator",
-        "associativity",
-        "bound",
-        "combining",
-        "merging",
-        "sqlaggregate",
-        "aggregates.columns",
-        "aggregates.quantiles",
-    ),
-    *("aggregates.distinct", "aggregates.reservoir", "aggregates.topk", "aggregates.moments", "aggregates.regression"),
-    *("aggregates.bloomfilter", "aggregates.naivebayes", "aggregates.histogram", "aggregates.heavyhitters"),
-)
 
 
 def test_the_code_of_the_readme_runs(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,11 +38,3 @@ def test_the_function_table_names_every_function_as_the_manifest_does() -> None:
     manifest = json.loads((ROOT / "sql" / "functions.json").read_text())
     for function in manifest:
         assert f"| `{function['name']}(" in README
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_the_examples_of_docstrings_run(spark: SparkSession, module: str) -> None:
-    found = importlib.import_module(f"saltwise.{module}")
-    df = spark.createDataFrame([("a",), ("a",), ("b",)], "k string")
-    result = doctest.testmod(found, extraglobs={"spark": spark, "df": df, "F": F}, report=True)
-    assert result.failed == 0

@@ -11,12 +11,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from saltwise import SaltwiseError
-from saltwise.clb import clb
-from saltwise.elb import elb
 from saltwise.errors import SaltwiseValueError
-from saltwise.flux import flux
-from saltwise.keygroups import Cluster, Resource, loads_of
-from saltwise.uhlb import uhlb
+from saltwise.rebalancing.clb import clb
+from saltwise.rebalancing.cluster import Cluster, Resource, loads_of
+from saltwise.rebalancing.elb import elb
+from saltwise.rebalancing.flux import flux
+from saltwise.rebalancing.uhlb import uhlb
 
 LOADS = st.lists(st.integers(0, 50), min_size=1, max_size=60)
 

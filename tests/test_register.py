@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 import saltwise
 from saltwise import SaltwiseValueError
-from saltwise.spacesaving import SpaceSaving
-from saltwise.udfs import udfs
+from saltwise.sketches.space_saving import SpaceSaving
+from saltwise.spark.udfs import udfs
 
 # Runs queries in a session without the plugin; prints what each of them returns, or why it is refused.
 WITHOUT_PLUGIN = """

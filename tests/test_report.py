@@ -16,11 +16,11 @@ from pyspark.sql import functions as F
 
 import saltwise
 from saltwise import SaltwiseValueError, skew_groupby
-from saltwise.consistenthash import ConsistentHash
-from saltwise.largestfirst import largest_first
 from saltwise.options import SkewOptions, hot_json
-from saltwise.partition import UniformHash
-from saltwise.predictplacement import predict_placements
+from saltwise.placement.consistent_hash import ConsistentHash
+from saltwise.placement.largest_first import largest_first
+from saltwise.placement.partition_function import UniformHash
+from saltwise.placement.prediction import predict_placements
 from saltwise.streams import zipf_shares
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def test_keys_that_none_is_too_heavy_need_no_splitting(spark: SparkSession) -> N
 
 
 def test_without_numpy_the_report_says_what_placements_need(visits: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "saltwise.predictplacement", None)
+    monkeypatch.setitem(sys.modules, "saltwise.placement.prediction", None)
     report = saltwise.skew_report(visits, "user", partitions=10)
     assert report.placements == {}
     assert report.placement_advice == "Predicting placements needs numpy: run pip install 'saltwise[arrow]'."

@@ -10,13 +10,24 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from saltwise import SaltwiseError, cli, datasets, reproduce
-from saltwise.reproduce import EXPERIMENTS, FULL, PAPERS, QUICK, Claim, Grid, Outcome, dchoices, pkg
+from saltwise import SaltwiseError, datasets, reproduce
+from saltwise.cli import commands
+from saltwise.reproduce import (
+    EXPERIMENTS,
+    FULL,
+    PAPERS,
+    QUICK,
+    Claim,
+    Grid,
+    Outcome,
+    partial_key_grouping,
+    when_two_choices,
+)
 from saltwise.reproduce.experiment import highest, paired, pick, values
 from saltwise.reproduce.jobs import OPERATORS, apart, real_job
 from saltwise.reproduce.lab import STAND_INS, Lab
-from saltwise.reproduce.milp import fluctuating
 from saltwise.reproduce.page import page
+from saltwise.reproduce.reconfiguration_milp import fluctuating
 from saltwise.streams import zipf_shares
 
 TINY = Grid(
@@ -62,7 +73,7 @@ def test_an_experiment_writes_its_numbers_its_figure_and_the_page(tmp_path: Path
     assert sum(float(row["head"]) + float(row["tail"]) for row in rows) == pytest.approx(3)
     assert (out / "dchoices-fig8.png").read_bytes().startswith(b"\x89PNG")
     text = (out / "claims.md").read_text()
-    for claim in [*outcome.claims, *dchoices.NEEDS_A_CLUSTER]:
+    for claim in [*outcome.claims, *when_two_choices.NEEDS_A_CLUSTER]:
         assert claim.says in text
     assert "Partial Key Grouping" not in text
     assert steps[0] == ("dchoices-fig8", 0, 3)
@@ -137,7 +148,7 @@ def test_the_head_is_counted_as_the_formula_has_it() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(EXPERIMENTS))
 def test_no_claim_is_judged_without_a_number(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("saltwise.reproduce.gedik.RUNS", 1)
+    monkeypatch.setattr("saltwise.reproduce.partitioning_functions.RUNS", 1)
     outcome = run(name)
     assert outcome.rows
     assert outcome.claims
@@ -156,7 +167,9 @@ def test_the_page_counts_and_marks_claims_and_names_the_stand_ins() -> None:
     failed = Claim("Q2", "the second", "0.1", False, "Too short.")
     outcome = Outcome([], run("dchoices-fig4").figure, [held, failed])
     missing = {EXPERIMENTS["pkg-fig8"]: "No index."}
-    text = page({EXPERIMENTS["pkg-fig9"]: outcome}, missing, {"pkg": pkg.NEEDS_A_CLUSTER}, STAND_INS, 5_000)
+    text = page(
+        {EXPERIMENTS["pkg-fig9"]: outcome}, missing, {"pkg": partial_key_grouping.NEEDS_A_CLUSTER}, STAND_INS, 5_000
+    )
     assert "Of 2 claims that were tried, 1 hold and 1 do not." in text
     assert "m = 5,000 messages" in text
     assert "| Q1 | the first | 1.5 of \\|K\\| = 3 | yes |  |" in text
@@ -204,15 +217,15 @@ def test_an_experiment_without_data_is_named_and_the_others_run(
 
 
 def test_the_command(tmp_path: Path) -> None:
-    result = CliRunner().invoke(cli.app, ["reproduce", "dchoices-fig4", "--quick", "--out", str(tmp_path)])
+    result = CliRunner().invoke(commands.app, ["reproduce", "dchoices-fig4", "--quick", "--out", str(tmp_path)])
     assert (result.exit_code, result.stderr) == (0, ""), result.output
     assert re.search(r"dchoices-fig4 +Choices d over the skew +2 of 2", result.stdout)
     assert result.stdout.splitlines()[-1] == f"Page: {tmp_path / 'claims.md'}"
 
 
 def test_the_command_refuses_an_unknown_name_and_names_the_nearest(tmp_path: Path) -> None:
-    result = CliRunner().invoke(cli.app, ["reproduce", "dchoices-figure10", "--out", str(tmp_path)])
-    assert (result.exit_code, result.stdout) == (cli.WRONG_INPUT, "")
+    result = CliRunner().invoke(commands.app, ["reproduce", "dchoices-figure10", "--out", str(tmp_path)])
+    assert (result.exit_code, result.stdout) == (commands.WRONG_INPUT, "")
     assert result.stderr == (
         f"experiment is 'dchoices-figure10'; it must be one of {', '.join(EXPERIMENTS)}; "
         "did you mean 'dchoices-fig10'?\n"
@@ -222,6 +235,6 @@ def test_the_command_refuses_an_unknown_name_and_names_the_nearest(tmp_path: Pat
 
 def test_the_command_refuses_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    result = CliRunner().invoke(cli.app, ["reproduce", "--out", str(tmp_path / "file")])
-    assert result.exit_code == cli.WRONG_INPUT
+    result = CliRunner().invoke(commands.app, ["reproduce", "--out", str(tmp_path / "file")])
+    assert result.exit_code == commands.WRONG_INPUT
     assert result.stderr.startswith(f"out is '{tmp_path / 'file'}'; it must be a folder that can be written (")

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import saltwise
 from saltwise import SaltwiseError
-from saltwise.session import EXTENSION, jar_path
+from saltwise.spark.session import EXTENSION, jar_path
 
 
 def test_configure_appends_to_the_jars_and_extensions_of_the_builder(spark: SparkSession) -> None:

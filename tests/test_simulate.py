@@ -15,11 +15,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import saltwise._jit
-from saltwise.choices import find_optimal_choices
 from saltwise.errors import SaltwiseError, SaltwiseValueError
 from saltwise.hashing import candidates, worker
 from saltwise.simulate import route, simulate
-from saltwise.spacesaving import SpaceSaving
+from saltwise.sketches.space_saving import SpaceSaving
+from saltwise.splitting.choices import find_optimal_choices
 
 SPLITTING = ["hash", "shuffle", "pkg", "dchoices", "wchoices", "roundrobin"]
 
@@ -129,7 +129,7 @@ def test_small_streams_go_where_ten_lines_of_python_send_them(keys: list[int], n
     st.sampled_from([1e-4, 1e-3, 0.1]),
 )
 def test_the_simulator_solves_d_as_the_report_does(shares: list[float], n: int, epsilon: float) -> None:
-    from saltwise.schemes import _solve
+    from saltwise.splitting.schemes import _solve
 
     head = sorted((share / max(1.0, sum(shares)) for share in shares), reverse=True)
     assert _solve(np.array(head), n, epsilon) == find_optimal_choices(head, n, epsilon)

@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from saltwise.errors import SaltwiseValueError
-from saltwise.sketchformat import ITEM_TYPES
-from saltwise.spacesaving import Counted, Estimate, SpaceSaving
+from saltwise.keys import ITEM_TYPES
+from saltwise.sketches.space_saving import Counted, Estimate, SpaceSaving
 from saltwise.streams import zipf
 
 rows = st.lists(st.tuples(st.integers(0, 12), st.integers(1, 5)), max_size=60)

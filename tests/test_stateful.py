@@ -20,8 +20,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from saltwise import SaltwiseError, StatefulAggregate
-from saltwise.sealed import seal
-from saltwise.statefulaggregate import FORMAT, StatefulAggregateError
+from saltwise.spark.stateful_aggregate import FORMAT, StatefulAggregateError
+from saltwise.versioned_json import seal
 
 if TYPE_CHECKING:
     from tests.conftest import WithConf

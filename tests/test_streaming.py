@@ -19,7 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupState
 
 import saltwise
-from saltwise.skewbatches import SkewBatch
+from saltwise.spark.stream_metrics import SkewBatch
 
 if TYPE_CHECKING:
     from tests.conftest import WaitFor, WithConf

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 
 from ._version import __version__
-from .aggregator import Aggregator, aggregator
-from .analyze import KeyStatistics, KeyStatisticsError, analyze
-from .associativity import check_aggregator
 from .errors import AggregatorError, PluginMissingError, SaltwiseError, SaltwiseValueError
-from .functions import register
-from .groupby import skew_groupby
-from .report import SkewReport, skew_report
-from .session import Status, configure, jar_path, status
-from .skewbatches import SkewBatch, SkewListener, skew_batches
-from .sqlaggregate import register_aggregator
+from .spark.aggregators.check import check_aggregator
+from .spark.aggregators.protocol import Aggregator, aggregator
+from .spark.aggregators.sql_function import register_aggregator
+from .spark.analyze import KeyStatistics, KeyStatisticsError, analyze
+from .spark.groupby import skew_groupby
+from .spark.register import register
+from .spark.report import SkewReport, skew_report
+from .spark.session import Status, configure, jar_path, status
+from .spark.stream_metrics import SkewBatch, SkewListener, skew_batches
 
 if TYPE_CHECKING:
-    from .keyweights import weights_of
-    from .placementstore import PlacementStore
-    from .statefulaggregate import StatefulAggregate
+    from .placement.store import PlacementStore
+    from .spark.key_weights import weights_of
+    from .spark.stateful_aggregate import StatefulAggregate
 
 DataFrame.skew_groupby = skew_groupby  # type: ignore[attr-defined]
 
@@ -58,9 +58,9 @@ __all__ = [
 ]
 
 _WITH_NUMPY = {
-    "PlacementStore": "placementstore",
-    "StatefulAggregate": "statefulaggregate",
-    "weights_of": "keyweights",
+    "PlacementStore": "placement.store",
+    "StatefulAggregate": "spark.stateful_aggregate",
+    "weights_of": "spark.key_weights",
 }
 """What needs numpy or pandas, which not everybody has, to the module that is imported when it is asked for."""
 

@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from .errors import SaltwiseError, SaltwiseValueError
-from .keyhash import XxhashMissingError, key_hashes
+from .keys import XxhashMissingError, key_hashes
 
 Stream = Sequence[int] | Sequence[str] | npt.NDArray[Any]
 
@@ -273,8 +273,8 @@ def _run(
 
 
 def _schemes() -> Any:
-    from . import schemes
     from ._jit import COMPILED
+    from .splitting import schemes
 
     if not COMPILED:
         raise SimulatorMissingError("numba")

@@ -3,16 +3,16 @@
 Sketches are those of Apache DataSketches; the other ones are a few lines of numpy and pyarrow each.
 """
 
-from .bloomfilter import BloomFilter
+from .bloom_filter import BloomFilter
 from .distinct import ApproxDistinct
-from .heavyhitters import HeavyHitters
+from .heavy_hitters import HeavyHitters
 from .histogram import StreamingHistogram
 from .moments import Covariance, Moments
-from .naivebayes import NaiveBayes
+from .naive_bayes import NaiveBayes
 from .quantiles import KllQuantiles, TDigestQuantiles
 from .regression import LinearRegression
 from .reservoir import ReservoirSample
-from .topk import TopK
+from .top_k import TopK
 
 __all__ = [
     "ApproxDistinct",

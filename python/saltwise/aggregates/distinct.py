@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from datasketches import hll_sketch, hll_union, tgt_hll_type
 
-from ..aggregator import Aggregator
+from ..spark.aggregators.protocol import Aggregator
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ..aggregator import Aggregator
+from ..spark.aggregators.protocol import Aggregator
 from .columns import Doubles, matrix
 
 if TYPE_CHECKING:

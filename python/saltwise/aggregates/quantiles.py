@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 from datasketches import kll_doubles_sketch, tdigest_double
 
-from ..aggregator import Aggregator
 from ..errors import SaltwiseValueError
+from ..spark.aggregators.protocol import Aggregator
 from .columns import doubles
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from ..aggregator import Aggregator
 from ..errors import check_whole
+from ..spark.aggregators.protocol import Aggregator
 from .columns import Doubles
 
 if TYPE_CHECKING:

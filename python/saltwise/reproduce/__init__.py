@@ -17,7 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import SaltwiseError, SaltwiseValueError
-from . import albic, dchoices, elb, gedik, milp, pkg
+from . import (
+    partial_key_grouping,
+    partitioning_functions,
+    reconfiguration_albic,
+    reconfiguration_milp,
+    stateful_load_balancing,
+    when_two_choices,
+)
 from .experiment import Claim, Experiment, Outcome
 from .lab import FULL, QUICK, STAND_INS, Grid, Lab
 from .page import page
@@ -38,12 +45,12 @@ __all__ = [
 ]
 
 PAPERS: dict[str, Any] = {
-    "pkg": pkg,
-    "dchoices": dchoices,
-    "gedik": gedik,
-    "elb": elb,
-    "milp": milp,
-    "albic": albic,
+    "pkg": partial_key_grouping,
+    "dchoices": when_two_choices,
+    "gedik": partitioning_functions,
+    "elb": stateful_load_balancing,
+    "milp": reconfiguration_milp,
+    "albic": reconfiguration_albic,
 }
 """The module of each paper, by its short name."""
 

@@ -14,9 +14,9 @@ import pyarrow as pa
 from scipy import sparse
 
 from .. import datasets
-from ..keygroups import Cluster, Floats, Ints
-from ..schemes import workers_of
-from ..traffic import Traffic
+from ..rebalancing.cluster import Cluster, Floats, Ints
+from ..rebalancing.traffic import Traffic
+from ..splitting.schemes import workers_of
 
 EXTRACT, SUM, ROUTE, RAIN, JOIN, EFFICIENCY, STORE_SUM, STORE_EFFICIENCY = range(8)
 """The operators of Real Job 4, of which Job 2 has the first two and Job 3 the first three."""

@@ -1,0 +1,307 @@
+"""The command `saltwise`."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import fields
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from typer.core import TyperGroup
+
+from ..errors import SaltwiseError, SaltwiseValueError
+from ..options import EPSILON, STRATEGIES, SkewOptions
+from ..spark.spark_errors import SPARK_ERRORS
+from .files import FORMATS, check_exists, column, format_of, read_file, unreadable
+from .terminal import SparkTasks, console, progress_bar, quiet_session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+    from rich.console import Console
+
+WRONG_INPUT = 2
+"""Exit status where what the user gave cannot be used."""
+
+
+_UsageError: Any = typer.BadParameter.__mro__[1]
+"""Click's UsageError; newer versions of typer carry a click of their own."""
+
+
+class _OneSentence(TyperGroup):
+    """Commands whose errors are one sentence on stderr."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except _UsageError as error:
+            sentence = error.format_message()
+        except SaltwiseError as error:
+            sentence = str(error)
+        typer.echo(sentence, err=True)
+        raise typer.Exit(WRONG_INPUT)
+
+
+app = typer.Typer(
+    cls=_OneSentence,
+    help="Keep Spark GROUP BY fast when a few keys own most of the rows.",
+    epilog="Start with: saltwise demo",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+
+
+def _whole_number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a whole number.") from None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a number.") from None
+
+
+Partitions = Annotated[
+    int | None,
+    typer.Option(
+        parser=_whole_number,
+        metavar="N",
+        help="Workers among which rows are balanced; shuffle partitions if not given.",
+    ),
+]
+
+
+def main() -> None:
+    """Run the command line: the entry point of the script `saltwise`."""
+    app()
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="The picture's file.")] = Path("saltwise-demo.png"),
+    partitions: Annotated[
+        int, typer.Option(parser=_whole_number, metavar="N", help="Workers among which rows are balanced.")
+    ] = 50,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer words, and one run of each.")] = False,
+) -> None:
+    """Group real data by every strategy, and draw what each worker received.
+
+    336,776 flights: one carrier has 17 %, cancelled ones have NULL keys.
+    A million words, as frequent as in English. It takes a minute or two.
+
+    \b
+    Examples:
+      saltwise demo
+      saltwise demo --quick --partitions 20 --out loads.svg
+    """
+    from . import demo as demonstration
+    from .picture import check_can_draw, draw_loads
+
+    SkewOptions(partitions=partitions)
+    check_can_draw(out)
+    rounds = 1 if quick else 2
+    screen = console()
+    outcomes = []
+    with (
+        progress_bar(screen) as progress,
+        TemporaryDirectory(prefix="saltwise-", ignore_cleanup_errors=True) as folder,
+    ):
+        total = len(demonstration.QUERIES) * demonstration.runs(rounds)
+        task = progress.add_task("Reading the data", total=total)
+        tables = demonstration.data(quick)
+        progress.update(task, description="Starting Spark")
+        with quiet_session() as spark:
+            demonstration.prepare(spark, tables, folder, partitions)
+            for query in demonstration.QUERIES:
+                progress.update(task, description=query.title)
+                outcome = demonstration.run(spark, query, partitions, rounds, lambda: progress.advance(task))
+                outcomes.append(outcome)
+                screen.print(demonstration.heading(outcome), style="bold", highlight=False)
+                screen.print(query.sql, style="dim", highlight=False)
+                screen.print(demonstration.table(outcome))
+                screen.print(f"auto: {outcome.auto}\n", highlight=False)
+            progress.update(task, description="Drawing")
+            draw_loads(outcomes, out)
+    screen.print(demonstration.closing(outcomes), highlight=False)
+    screen.print(f"Picture: {out}", highlight=False, soft_wrap=True)
+    if any(outcome.differing for outcome in outcomes):
+        raise typer.Exit(1)
+
+
+@app.command()
+def report(
+    path: Annotated[str, typer.Argument(help="A file, a folder, or an address that Spark can read.")],
+    key: Annotated[list[str], typer.Option(metavar="COLUMN", help="A column to group by; repeat it for several.")],
+    partitions: Partitions = None,
+    theta: Annotated[
+        float | None,
+        typer.Option(
+            parser=_number,
+            metavar="SHARE",
+            help="Share of the rows from which a key is hot; 1/(5N) if not given.",
+        ),
+    ] = None,
+    epsilon: Annotated[
+        float,
+        typer.Option(
+            parser=_number, metavar="SHARE", help="Imbalance that dchoices may leave, as a share of all rows."
+        ),
+    ] = EPSILON,
+    format: Annotated[
+        str | None,
+        typer.Option(metavar="FORMAT", help=f"{', '.join(FORMATS)}; told by the names of the files if not given."),
+    ] = None,
+) -> None:
+    """Find the hot keys of a file, and what each strategy would make of them.
+
+    It takes one pass over the key columns.
+
+    \b
+    Examples:
+      saltwise report events.parquet --key user_id
+      saltwise report clicks/ --format json --key country --key device --partitions 400
+    """
+    from ..spark.report import skew_report
+
+    SkewOptions(partitions=partitions, theta=theta, epsilon=epsilon)
+    format = format_of(path, format)
+    screen = console()
+    with started(screen) as spark:
+        df = read_file(spark, path, format)
+        keys = [column(df, name) for name in key]
+        try:
+            with screen.status(SparkTasks(spark, f"Reading {path}")):
+                found = skew_report(df, *keys, partitions=partitions, theta=theta, epsilon=epsilon)
+        except SPARK_ERRORS as error:
+            raise unreadable(path, format, error) from error
+        screen.print(found)
+
+
+@app.command()
+def explain(
+    sql: Annotated[str, typer.Argument(metavar="SQL_OR_FILE", help="One SELECT, or a file that holds one.")],
+    table: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=PATH", help="A table of the query, and its file.")
+    ] = None,
+    strategy: Annotated[str | None, typer.Option(metavar="STRATEGY", help=f"{', '.join(STRATEGIES)}.")] = None,
+    partitions: Partitions = None,
+) -> None:
+    """Show Spark's plan of a query and ours side by side, with the reason.
+
+    The query does not run.
+
+    \b
+    Examples:
+      saltwise explain "SELECT id % 3, collect_list(id) FROM range(9) GROUP BY 1"
+      saltwise explain daily.sql --table flights=flights.parquet --strategy pkg
+    """
+    from ..spark.explain import explain as explain_query
+
+    SkewOptions(strategy=strategy, partitions=partitions)
+    query = _query(sql)
+    files = dict(_name_and_path(entry) for entry in table or [])
+    formats = {name: format_of(path) for name, path in files.items()}
+    screen = console()
+    with started(screen) as spark:
+        for name, path in files.items():
+            read_file(spark, path, formats[name]).createOrReplaceTempView(name)
+        screen.print(explain_query(spark, query, strategy, partitions))
+
+
+@app.command()
+def reproduce(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Experiments, such as dchoices-fig10; all if not given."),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer messages and settings: about a minute.")] = False,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder to write to.")] = Path("reproduction"),
+) -> None:
+    """Run the papers' experiments that need no cluster, and check their claims.
+
+    Each writes a CSV and a figure, and claims.md says what holds. No Spark
+    runs. In full size, all of them take about an hour.
+
+    \b
+    Examples:
+      saltwise reproduce --quick
+      saltwise reproduce pkg-table2 dchoices-fig10 --out figures
+    """
+    try:
+        from .. import reproduce as papers
+    except ImportError as error:
+        raise SaltwiseError(f"reproduce needs {error.name}: run pip install 'saltwise[simulate]'.") from error
+
+    chosen = papers.experiments(names or [])
+    screen = console()
+    with progress_bar(screen) as progress:
+        tasks = {experiment: progress.add_task(experiment.name, start=False, total=None) for experiment in chosen}
+
+        def report(experiment: papers.Experiment, done: int, steps: int) -> None:
+            progress.start_task(tasks[experiment])
+            progress.update(tasks[experiment], completed=done, total=steps)
+
+        found = papers.reproduce(names or [], out, papers.QUICK if quick else papers.FULL, report)
+    shown = Table("Experiment", "What", "Claims that hold", box=None)
+    for experiment, outcome in found.outcomes.items():
+        held = sum(claim.holds is True for claim in outcome.claims)
+        shown.add_row(experiment.name, experiment.title, f"{held} of {len(outcome.claims)}")
+    screen.print(shown)
+    screen.print(f"Page: {out / papers.PAGE}", highlight=False, soft_wrap=True)
+    for experiment, sentence in found.missing.items():
+        typer.echo(f"{experiment.name} did not run: {sentence}", err=True)
+    if found.missing:
+        raise typer.Exit(WRONG_INPUT)
+
+
+@app.command()
+def status() -> None:
+    """Start Spark, and say whether it has the plugin, which version, and what is on.
+
+    \b
+    Example:
+      saltwise status
+    """
+    from ..spark.session import status as session_status
+
+    screen = console()
+    with started(screen) as spark:
+        found = session_status(spark)
+        shown = Table(show_header=False, box=None)
+        for field in fields(found):
+            shown.add_row(field.name.replace("_", " "), str(getattr(found, field.name)))
+        screen.print(shown)
+
+
+@contextmanager
+def started(screen: Console) -> Iterator[SparkSession]:
+    """Yield a session, and say on a terminal that it is starting."""
+    with ExitStack() as stack:
+        with screen.status("Starting Spark"):
+            spark = stack.enter_context(quiet_session())
+        yield spark
+
+
+def _query(sql: str) -> str:
+    """Return the query that an argument is, or that stands in the file that it names."""
+    if not sql.endswith(".sql") and not Path(sql).is_file():
+        return sql
+    check_exists(sql)
+    return Path(sql).read_text()
+
+
+def _name_and_path(entry: str) -> tuple[str, str]:
+    name, equals, path = entry.partition("=")
+    if not (name.isidentifier() and equals and path):
+        raise SaltwiseValueError(f"table is {entry!r}; it must be NAME=PATH, such as t=flights.parquet.")
+    return name, path

@@ -1,0 +1,202 @@
+"""The demo: GROUP BYs of real data by every strategy, what each worker received, whether answers agree."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from .. import datasets
+from ..spark.explain import explain
+from ..spark.loads import WorkerLoads, worker_loads
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Row, SparkSession
+    from rich.table import Table
+
+STRATEGIES = ("stock", "split", "local", "hash", "shuffle", "pkg", "dchoices", "wchoices", "roundrobin")
+BEFORE, AFTER = "hash", "dchoices"
+"""The strategies of the picture: all rows of a key to one worker, and the paper's D-Choices."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """One GROUP BY of the demo; its second column is count(*)."""
+
+    title: str
+    sql: str
+    table: str
+    key: str
+    """The key, as a SQL expression."""
+
+    def hinted(self, strategy: str, partitions: int) -> str:
+        """Return the query as a strategy runs it."""
+        if strategy == "stock":
+            return self.sql
+        hint = f"/*+ SKEW_GROUPBY({strategy}, 'partitions={partitions}') */"
+        return self.sql.replace("SELECT", f"SELECT {hint}", 1)
+
+
+QUERIES = (
+    Query(
+        "Delays by carrier",
+        "SELECT carrier, count(*) AS n, median(dep_delay) AS median, percentile(dep_delay, 0.9) AS p90\n"
+        "FROM flights GROUP BY carrier",
+        table="flights",
+        key="carrier",
+    ),
+    Query(
+        "Air time by quarter hours of delay, NULL if cancelled",
+        "SELECT dep_delay div 15 AS quarter, count(*) AS n, median(air_time) AS median\n"
+        "FROM flights GROUP BY dep_delay div 15",
+        table="flights",
+        key="dep_delay div 15",
+    ),
+    Query(
+        "Word counts of English",
+        "SELECT word, count(*) AS n FROM words GROUP BY word",
+        table="words",
+        key="word",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one query did with every strategy."""
+
+    query: Query
+    partitions: int
+    rows: int
+    keys: int
+    hot: Row
+    """The answer for the most frequent key."""
+    nulls: int
+    """Rows whose key is NULL."""
+    loads: dict[str, WorkerLoads[list[Any]]]
+    """Strategy to loads, with the best time of all rounds; for stock Spark the rows behind its states."""
+    differing: tuple[str, ...]
+    """Strategies whose answers are not stock Spark's: none, or there is a bug."""
+    auto: str
+    """What the strategy auto does with the query, and why."""
+
+
+def data(quick: bool = False) -> dict[str, pa.Table]:
+    """Return the tables by name: flights, and a text of a million words; if quick, of 100,000.
+
+    Raises:
+        DemoExtraMissingError: a package of the demo is not installed.
+    """
+    return {"flights": datasets.flights(), "words": datasets.words(100_000 if quick else 1_000_000)}
+
+
+def prepare(spark: SparkSession, tables: dict[str, pa.Table], folder: str, partitions: int) -> None:
+    """Make a view of each table, and one reducer for each of n workers.
+
+    Args:
+        spark: its shuffle partitions are set.
+        tables: what :func:`data` returned.
+        folder: where the parquet files go.
+        partitions: n.
+    """
+    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    for name, rows in tables.items():
+        datasets.as_dataframe(spark, rows, folder, name)
+
+
+def run(
+    spark: SparkSession,
+    query: Query,
+    partitions: int,
+    rounds: int = 2,
+    step: Callable[[], object] = lambda: None,
+) -> Outcome:
+    """Run a query with every strategy, in turn, and compare the answers with stock Spark's.
+
+    Args:
+        spark: a classic session, after :func:`prepare`.
+        query: one of QUERIES.
+        partitions: n.
+        rounds: how often; the best time counts. One unmeasured run of stock Spark comes first.
+        step: called after each run, 1 + rounds * len(STRATEGIES) times.
+    """
+    expected = spark.sql(query.sql).collect()
+    step()
+    loads: dict[str, WorkerLoads[list[Any]]] = {}
+    for _ in range(rounds):
+        for strategy in STRATEGIES:
+            found = worker_loads(spark, spark.sql(query.hinted(strategy, partitions)).collect)
+            known = loads.get(strategy, found)
+            loads[strategy] = replace(found, seconds=min(found.seconds, known.seconds))
+            step()
+    by_key = spark.table(query.table).selectExpr(f"{query.key} AS key").repartition(partitions, "key")
+    reducers = worker_loads(spark, lambda: by_key.write.format("noop").mode("overwrite").save())
+    loads["stock"] = replace(loads["stock"], rows=reducers.rows)
+    rows = sum(row[1] for row in expected)
+    return Outcome(
+        query=query,
+        partitions=partitions,
+        rows=rows,
+        keys=len(expected),
+        hot=max(expected, key=lambda row: row[1]),
+        nulls=sum(row[1] for row in expected if row[0] is None),
+        loads=loads,
+        differing=tuple(s for s in STRATEGIES if Counter(loads[s].result or []) != Counter(expected)),
+        auto=explain(spark, query.sql, strategy="auto", partitions=partitions).reason,
+    )
+
+
+def runs(rounds: int) -> int:
+    """Return how many runs :func:`run` makes."""
+    return 1 + rounds * len(STRATEGIES)
+
+
+def heading(outcome: Outcome) -> str:
+    """Return what was grouped, in one line."""
+    key, count = outcome.hot[0], outcome.hot[1]
+    nulls = f", NULL has {outcome.nulls / outcome.rows:.1%}" if outcome.nulls else ""
+    return (
+        f"{outcome.query.title}: {outcome.rows:,} rows, {outcome.keys:,} keys, {key!r} has "
+        f"{count / outcome.rows:.1%}{nulls}; n = {outcome.partitions} workers"
+    )
+
+
+def table(outcome: Outcome) -> Table:
+    """Return the outcome as a table for the terminal."""
+    from rich.table import Table
+
+    made = Table("strategy")
+    for heading in ("max rows", "mean", "max/mean", "partial states", "seconds"):
+        made.add_column(heading, justify="right")
+    made.add_column("answers")
+    for strategy, load in outcome.loads.items():
+        answers = "differ" if strategy in outcome.differing else "equal"
+        made.add_row(
+            strategy,
+            f"{max(load.rows):,}",
+            f"{load.mean:,.0f}",
+            f"{load.max_to_mean:.2f}",
+            f"{load.states:,}",
+            f"{load.seconds:.2f}",
+            "expected" if strategy == "stock" and answers == "equal" else answers,
+            style="bold" if strategy == AFTER else "",
+        )
+    return made
+
+
+def closing(outcomes: list[Outcome]) -> str:
+    """Return what the tables say, in two sentences or three."""
+    differing = [f"{o.query.title} with {', '.join(o.differing)}" for o in outcomes if o.differing]
+    answers = (
+        f"Answers differ from stock Spark's: {'; '.join(differing)}."
+        if differing
+        else "All answers equal stock Spark's."
+    )
+    return (
+        f"{answers} The rows of stock Spark are those behind the states that each reducer merges. "
+        f"Seconds are of one machine with {os.cpu_count()} cores, where a full worker costs little; "
+        "in a cluster all others wait for it."
+    )

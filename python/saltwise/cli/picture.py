@@ -1,0 +1,74 @@
+"""Draws what each worker received, before and after."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..datasets import DemoExtraMissingError
+from ..errors import SaltwiseValueError
+from .demo import AFTER, BEFORE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .demo import Outcome
+
+_COLOURS = {BEFORE: "#c8553d", AFTER: "#2a6f97"}
+_NAMES = {BEFORE: "by key (hash)", AFTER: "with D-Choices"}
+
+
+def check_can_draw(path: Path) -> None:
+    """Raise where :func:`draw_loads` would, before the work that it draws.
+
+    Raises:
+        DemoExtraMissingError: matplotlib is not installed.
+        SaltwiseValueError: there is no such folder, or the suffix names no format of pictures.
+    """
+    try:
+        from matplotlib.backend_bases import FigureCanvasBase
+    except ImportError as error:
+        raise DemoExtraMissingError(error.name or "matplotlib") from error
+    formats = FigureCanvasBase.get_supported_filetypes()
+    if path.suffix.removeprefix(".") not in formats:
+        raise SaltwiseValueError.unknown("suffix of the picture", path.suffix, [f".{name}" for name in formats])
+    if not path.parent.is_dir():
+        raise SaltwiseValueError(f"folder of the picture is {str(path.parent)!r}; it must be one that exists.")
+
+
+def draw_loads(outcomes: list[Outcome], path: Path) -> None:
+    """Draw the rows of every worker as bars, key grouping beside D-Choices, a line for each query.
+
+    Args:
+        outcomes: what :func:`saltwise.cli.demo.run` returned.
+        path: the file; its suffix says the format, such as ``.png`` or ``.svg``.
+
+    Raises:
+        SaltwiseError: as :func:`check_can_draw`.
+    """
+    check_can_draw(path)
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter
+
+    figure = Figure(figsize=(11, 0.6 + 2.6 * len(outcomes)), layout="constrained")
+    figure.suptitle("Rows that each worker received; the dashed line is the mean", fontsize=14)
+    bands = figure.subfigures(len(outcomes), 1, squeeze=False)[:, 0]
+    for band, outcome in zip(bands, outcomes, strict=True):
+        band.suptitle(outcome.query.title, x=0.01, ha="left", fontsize=11, fontweight="bold")
+        panels = band.subplots(1, 2, sharey=True)
+        for axes, strategy in zip(panels, (BEFORE, AFTER), strict=True):
+            load = outcome.loads[strategy]
+            axes.bar(range(len(load.rows)), load.rows, width=0.85, color=_COLOURS[strategy])
+            axes.axhline(load.mean, color="#333333", linewidth=1, linestyle=(0, (4, 3)))
+            axes.set_title(
+                f"{_NAMES[strategy]}: the fullest has {load.max_to_mean:.2f} times the mean",
+                fontsize=10,
+                color=_COLOURS[strategy],
+                loc="left",
+            )
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda rows, _: f"{rows:,.0f}"))
+            axes.spines[["top", "right"]].set_visible(False)
+            axes.tick_params(labelsize=8)
+            axes.margins(x=0.01)
+            axes.set_xlabel("worker", fontsize=8)
+        panels[0].set_ylabel("rows", fontsize=8)
+    figure.savefig(path, dpi=130)

@@ -1,0 +1,78 @@
+"""The 64-bit hash h of a key, by which everything that routes or places rows knows it: Spark's ``xxhash64``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from struct import Struct, error
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import SaltwiseError, SaltwiseValueError
+
+Item = int | str | None
+"""A key of one column: None is SQL's NULL."""
+
+SEED = 42
+"""Spark's, and its hash of NULL."""
+
+_PACK: dict[str, Callable[..., bytes]] = {
+    "bigint": Struct("<q").pack,
+    "int": Struct("<i").pack,
+    "smallint": Struct("<i").pack,
+    "tinyint": Struct("<i").pack,
+    "string": str.encode,
+}
+"""The bytes that Spark hashes: it widens numbers below 32 bits first."""
+
+ITEM_TYPES = tuple(_PACK)
+"""The SQL types of the keys that are hashed, sketched and placed."""
+
+
+class XxhashMissingError(SaltwiseError):
+    """xxhash is not installed."""
+
+    def __init__(self) -> None:
+        super().__init__("The hash of a key needs xxhash: run pip install 'saltwise[simulate]'.")
+
+
+def key_hashes(keys: Sequence[Item], key_type: str = "bigint") -> npt.NDArray[np.int64]:
+    """Return what ``xxhash64(key)`` is in Spark, where the key has this type.
+
+    Args:
+        keys: whole numbers or strings, and None for SQL's NULL.
+        key_type: the keys' type in SQL: bigint, int, smallint, tinyint or string. A bigint has another hash than the
+            same number of a narrower type.
+
+    Returns:
+        The hashes, shape (len(keys),).
+
+    Raises:
+        SaltwiseValueError: there is no such type, or a key is not of it.
+        XxhashMissingError: xxhash is not installed.
+
+    >>> key_hashes(["a", None], "string")
+    array([-8582455328737087284,                   42])
+    """
+    try:
+        from xxhash import xxh64_intdigest
+    except ImportError as missing:
+        raise XxhashMissingError() from missing
+    if key_type not in ITEM_TYPES:
+        raise SaltwiseValueError.unknown("key_type", key_type, ITEM_TYPES)
+    pack = _PACK[key_type]
+    digests = (SEED if key is None else xxh64_intdigest(pack(key), seed=SEED) for key in keys)
+    try:
+        return np.fromiter(digests, np.uint64, len(keys)).view(np.int64)
+    except (TypeError, error) as refused:
+        odd = next(key for key in keys if not _fits(key, pack))
+        raise SaltwiseValueError(
+            f"key is {odd!r}; it must be a {key_type}, the type of the keys, or None."
+        ) from refused
+
+
+def _fits(key: Item, pack: Callable[..., bytes]) -> bool:
+    try:
+        return key is None or isinstance(pack(key), bytes)
+    except (TypeError, error):
+        return False

@@ -1,0 +1,74 @@
+"""Partition functions as JSON, version 1, to be kept between runs and read where rows are placed.
+
+A function is written with the type of its keys, because their hash depends on it, and with the checksum of all else::
+
+    {"format": "saltwise partition function", "version": 1, "kind": "pair", "key_type": "string", "hash": "xxhash64",
+     "workers": 4, "replicas": 1000, "explicit": {"-8582455328737087284": 3}, "crc32": 3172302873}
+
+A kind is "uniform", "consistent" or "pair". The keys of "explicit" are 64-bit hashes, as text: JSON's numbers are less
+exact in other languages.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import SaltwiseError, SaltwiseValueError
+from ..versioned_json import SealError, seal, unseal
+from .consistent_hash import ConsistentHash
+from .hash_pair import HashPair
+from .partition_function import PartitionFunction, UniformHash
+
+FORMAT = "saltwise partition function"
+VERSION = 1
+HASH = "xxhash64"
+
+_FIELDS = {"uniform": (), "consistent": ("replicas",), "pair": ("replicas", "explicit")}
+"""By kind: what it has beside workers and key_type."""
+
+_KINDS: dict[str, type[PartitionFunction]] = {"uniform": UniformHash, "consistent": ConsistentHash, "pair": HashPair}
+
+
+class PartitionFormatError(SaltwiseError):
+    """A text is no partition function that can be read here."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"{why}; give a text that to_json wrote.")
+
+
+def to_json(function: PartitionFunction) -> str:
+    """Return a partition function as JSON.
+
+    >>> from_json(to_json(UniformHash(4, "string")))
+    UniformHash(workers=4, key_type='string')
+    """
+    kind = next(name for name, written in _KINDS.items() if type(function) is written)
+    content: dict[str, Any] = {"kind": kind, "key_type": function.key_type, "hash": HASH, "workers": function.workers}
+    content |= {field: getattr(function, field) for field in _FIELDS[kind]}
+    if isinstance(function, HashPair):
+        content["explicit"] = {str(key): worker for key, worker in function.explicit.items()}
+    return seal(FORMAT, VERSION, content)
+
+
+def from_json(text: str) -> PartitionFunction:
+    """Return the partition function that a text says; it equals the one that was written.
+
+    Raises:
+        PartitionFormatError: the text is no partition function, a newer one, or damaged.
+    """
+    try:
+        content = unseal(text, FORMAT, VERSION)
+    except SealError as error:
+        raise PartitionFormatError(str(error)) from error
+    kind = content.get("kind")
+    if kind not in _KINDS or content.get("hash") != HASH:
+        raise PartitionFormatError(
+            f"the partition function is {kind!r} by {content.get('hash')!r}; it must be {' or '.join(_KINDS)} by {HASH}"
+        )
+    given: dict[str, Any] = {name: content.get(name) for name in ("workers", "key_type", *_FIELDS[kind])}
+    try:
+        if "explicit" in given:
+            given["explicit"] = {int(key): worker for key, worker in given["explicit"].items()}
+        return _KINDS[kind](**given)
+    except (SaltwiseValueError, AttributeError, ValueError, TypeError) as error:
+        raise PartitionFormatError(f"the partition function is damaged: {error}") from error

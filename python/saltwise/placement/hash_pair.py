@@ -1,0 +1,78 @@
+"""The hash pair <H_p, H_c>: hot keys have a worker of their own in a table, and all others that of a consistent hash.
+
+Where no state outlives a run, the others may as well have that of the uniform hash, which is more even.
+
+Gedik, "Partitioning functions for stateful data parallelism in stream processing", VLDB Journal 2014, section 4.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from ..errors import SaltwiseValueError, check_whole
+from ..splitting.schemes import Ints, Longs
+from .consistent_hash import REPLICAS, ConsistentHash
+from .partition_function import PartitionFunction, UniformHash
+
+
+@dataclass(frozen=True)
+class HashPair(PartitionFunction):
+    """p = <H_p, H_c>. A key that it never saw falls to the consistent hash, or to the uniform one.
+
+    Args:
+        workers: N.
+        key_type: the keys' type in SQL.
+        explicit: H_p, from the 64-bit hash of a key to its worker.
+        replicas: of each worker in H_c; 0 stands for the uniform hash in its place.
+
+    Raises:
+        SaltwiseValueError: an argument is not allowed.
+
+    >>> from saltwise.keys import key_hashes
+    >>> [hot] = key_hashes(["hot"], "string").tolist()
+    >>> HashPair(4, "string", {hot: 3}).place_keys(["hot", "cold", "hot"])
+    array([3, 0, 3], dtype=int32)
+    """
+
+    explicit: Mapping[int, int] = field(default_factory=dict)
+    replicas: int = REPLICAS
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole("replicas", self.replicas, least=0)
+        object.__setattr__(self, "explicit", dict(self.explicit))  # the caller's own may change
+        for key, worker in self.explicit.items():
+            if not 0 <= worker < self.workers:
+                raise SaltwiseValueError(
+                    f"explicit has worker {worker!r} for the key of hash {key}; it must be from 0 to "
+                    f"{self.workers - 1}, as there are {self.workers} workers."
+                )
+
+    @cached_property
+    def others(self) -> PartitionFunction:
+        """H_c."""
+        if self.replicas == 0:
+            return UniformHash(self.workers, self.key_type)
+        return ConsistentHash(self.workers, self.key_type, self.replicas)
+
+    @cached_property
+    def tracked(self) -> Longs:
+        """D_p: the hashes of the keys in H_p, ascending."""
+        return np.sort(np.fromiter(self.explicit, np.int64, len(self.explicit)))
+
+    @cached_property
+    def _worker_of_tracked(self) -> Ints:
+        return np.array([self.explicit[key] for key in self.tracked.tolist()], np.int32)
+
+    def place(self, hashes: Longs) -> Ints:
+        workers = self.others.place(hashes)
+        if len(self.tracked):
+            at = np.searchsorted(self.tracked, hashes)
+            at[at == len(self.tracked)] = 0
+            found = self.tracked[at] == hashes
+            workers[found] = self._worker_of_tracked[at[found]]
+        return workers

@@ -1,0 +1,324 @@
+"""What placement remembers from run to run: the function in use, and which keys were heavy of late.
+
+Gedik, "Partitioning functions for stateful data parallelism in stream processing", VLDB Journal 2014: the function
+p(t) and the sliding lossy counters of section 4.1.2 make p(t+1) (section 4.2), which costs b (equation 11) and m
+(equation 12). All three resources are linear in a key's weight.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass, fields
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from ..errors import SaltwiseValueError, check_whole
+from ..sketches.lossy_counting import LossyCounting
+from ..sketches.sliding_counts import SlidingCounts
+from ..splitting.schemes import Longs
+from .construction import ALGORITHMS, construct
+from .costs import loads, relative_imbalance, relative_migration
+from .function_json import from_json, to_json
+from .hash_pair import HashPair
+from .largest_first import largest_first
+from .partition_function import PartitionFunction
+from .resources import Floats, tracked
+
+RESOURCES = "LLL"
+
+WINDOW = 10_000_000
+"""W: what is known of the keys is about the last runs that have so many rows together, and up to 3/2 W and a run."""
+
+PARTS = 1000
+"""Of a weight of 1, whole numbers of them are counted."""
+
+EPSILON = 1e-6
+"""Share of the window below which a key may be forgotten; far below the delta of some thousand workers."""
+
+UNKNOWN = np.arange(1 << 16) << 48
+"""Stand for all keys that nobody counted: hashes with the same distance from each other."""
+
+KEPT, LARGEST_FIRST = "kept", "largest first"
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """What the keys of one run cost, as far as they are heavy enough to be known by name.
+
+    Args:
+        key_type: the keys' type in SQL; of several columns, their types with commas.
+        keys: 64-bit hashes of the heavy keys, shape (k,), each one once.
+        weights: of these keys, shape (k,): rows, or another cost.
+        total: weight of all keys.
+
+    Raises:
+        SaltwiseValueError: a weight is negative or no number, or they are more than the total, or a key is there twice.
+
+    >>> Weights("string", np.array([7, 8]), np.array([600.0, 100.0]), total=1000.0).shares
+    array([0.6, 0.1])
+    """
+
+    key_type: str
+    keys: Longs
+    weights: Floats
+    total: float
+
+    def __post_init__(self) -> None:
+        if self.keys.shape != self.weights.shape or self.keys.ndim != 1:
+            raise SaltwiseValueError(
+                f"weights have shape {self.weights.shape}; it must be that of keys, {self.keys.shape}, in one "
+                "dimension."
+            )
+        for weight in (*self.weights.tolist(), self.total):
+            check_weight(weight)
+        if self.weights.sum() > self.total * (1 + 1e-9):
+            raise SaltwiseValueError(
+                f"weights add up to {self.weights.sum():g}; it must be {self.total:g}, the total, or less."
+            )
+        if len(np.unique(self.keys)) < len(self.keys):
+            raise SaltwiseValueError("keys has the same hash twice; add the weights of equal keys up first.")
+
+    @property
+    def shares(self) -> Floats:
+        """f(d), the share of each key in the weight of the run."""
+        return self.weights / self.total if self.total else np.zeros(len(self.keys))
+
+
+def check_weight(weight: float | None) -> None:
+    """Raise unless this is the weight of a row or of a key.
+
+    Raises:
+        SaltwiseValueError: it is None, NaN, infinite or negative.
+    """
+    if weight is None or not 0 <= weight < math.inf:
+        raise SaltwiseValueError(
+            f"a weight is {'NULL' if weight is None else weight}; it must be a number from 0 on: filter such rows, or "
+            "give them 0."
+        )
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A partition function, and what it costs to use it from now on; prints as a small table, in a notebook as HTML."""
+
+    function: PartitionFunction
+    made_by: str
+    """readj, scan or redist; "largest first" where nothing was in use; "kept" where the one in use still balances."""
+    max_to_mean: float
+    """Predicted load of the fullest worker by the mean. Keys that are not known count as spread by the hash."""
+    imbalance: float
+    """b, the relative imbalance: max load by min load, as a part of the 1.2 that is tolerated; up to 1 is balanced."""
+    migration: float
+    """m, the relative migration: the weight that moves, by the mean of a worker."""
+    moved_keys: int
+    """Of the keys that are known, those whose worker is another one now."""
+    moved_rows: float
+    """Their rows in this run, or another cost, and the part that is to be expected of the keys that are not known."""
+
+    def __str__(self) -> str:
+        shown = self._shown()
+        width = max(map(len, shown))
+        return "\n".join(f"{name:<{width}}  {value}" for name, value in shown.items())
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in self._shown().items()
+        )
+        return f"<table>{rows}</table>"
+
+    def _shown(self) -> dict[str, str]:
+        placed = len(self.function.explicit) if isinstance(self.function, HashPair) else 0
+        return {
+            "workers": f"{self.function.workers}",
+            "made by": self.made_by,
+            "keys placed": f"{placed:,}",
+            "max/mean": f"{self.max_to_mean:.3f}",
+            "b (imbalance)": f"{self.imbalance:.3f}",
+            "m (migration)": f"{self.migration:.3f}",
+            "moved keys": f"{self.moved_keys:,}",
+            "moved rows": f"{self.moved_rows:,.0f}",
+        }
+
+
+COSTS = tuple(field.name for field in fields(Placement) if field.name != "function")
+"""What a placement costs, by name: all that can be written as it is."""
+
+
+class PlacementHistory:
+    """The function in use and the sliding counts. :meth:`next` changes both.
+
+    >>> history = PlacementHistory()
+    >>> run = Weights("string", np.array([7, 8, 9]), np.array([100.0, 200.0, 150.0]), total=450.0)
+    >>> history.next(run, workers=2).function.place(run.keys)
+    array([1, 0, 1], dtype=int32)
+    >>> print(history.next(run, workers=3))
+    workers        3
+    made by        readj
+    keys placed    3
+    max/mean       1.333
+    b (imbalance)  1.667
+    m (migration)  0.667
+    moved keys     1
+    moved rows     100
+    """
+
+    def __init__(self) -> None:
+        self.function: PartitionFunction | None = None
+        self.counts: SlidingCounts[int | None] = SlidingCounts(WINDOW * PARTS, EPSILON)
+        """None stands for all keys that are not known."""
+
+    def next(self, run: Weights, workers: int, algorithm: str = "readj") -> Placement:
+        """Count a run, and choose the function to use for it and from then on.
+
+        The first function is largest first. One that still balances (b <= 1) is kept, as migration is for where the
+        balance is violated or N changes (section 3.3); any other makes way for what `algorithm` makes of it.
+
+        Args:
+            run: what its keys cost; of no weight where it has no rows.
+            workers: N; it may differ from that of the function in use.
+            algorithm: readj, scan or redist.
+
+        Raises:
+            SaltwiseValueError: an argument is not allowed, or the keys are of another type than before.
+        """
+        check_whole("workers", workers)
+        if algorithm not in ALGORITHMS:
+            raise SaltwiseValueError.unknown("algorithm", algorithm, ALGORITHMS)
+        before = self.function
+        if before is not None and before.key_type != run.key_type:
+            raise SaltwiseValueError(
+                f"the keys are of type {run.key_type}, and those before were of type {before.key_type}; their hashes "
+                "differ."
+            )
+        self._count(run)
+        keys, shares = self._known()
+        made_by = algorithm
+        if before is None:
+            made_by, hot = LARGEST_FIRST, tracked(shares, RESOURCES, workers)
+            self.function = largest_first(keys[hot], shares[hot], workers, run.key_type)
+        elif before.workers == workers and relative_imbalance(_loads(before, keys, shares)) <= 1:
+            made_by = KEPT
+        else:
+            self.function = construct(keys, shares, workers, before, algorithm, RESOURCES, key_type=run.key_type)
+        assert self.function is not None
+        return _placement(self.function, before, made_by, keys, shares, run)
+
+    def _count(self, run: Weights) -> None:
+        parts = np.rint(run.weights * PARTS).astype(np.int64).tolist()
+        others = round(run.total * PARTS) - sum(parts)
+        counted = [*zip(run.keys.tolist(), parts, strict=True), (None, others)]
+        self.counts.offer_together({key: weight for key, weight in counted if weight > 0})
+
+    def _known(self) -> tuple[Longs, Floats]:
+        """Return the keys in the counts, ascending, and their shares of the window."""
+        kept = self.counts.counters[0].kept
+        keys = np.array(sorted(key for key in kept if key is not None), np.int64)
+        counts = [kept[key][0] for key in keys.tolist()]
+        return keys, np.array(counts, np.float64) / max(1, self.counts.total)
+
+    def to_content(self) -> dict[str, Any]:
+        """Return all of it as plain values; hashes are text, since JSON's numbers are less exact in other languages."""
+        return {
+            "function": None if self.function is None else to_json(self.function),
+            "window": self.counts.window,
+            "epsilon": self.counts.epsilon,
+            "left": self.counts.left,
+            "counters": [
+                {"total": counter.total, "kept": [[_text(key), *entry] for key, entry in counter.kept.items()]}
+                for counter in self.counts.counters
+            ],
+        }
+
+    @classmethod
+    def from_content(cls, content: dict[str, Any]) -> PlacementHistory:
+        """Return what :meth:`to_content` wrote.
+
+        Raises:
+            PartitionFormatError: the function is none.
+            LookupError, TypeError, ValueError: the values are others.
+        """
+        history = cls()
+        history.function = None if content["function"] is None else from_json(content["function"])
+        history.counts = SlidingCounts(content["window"], content["epsilon"])
+        history.counts.left = int(content["left"])
+        counters: deque[LossyCounting[int | None]] = history.counts.counters
+        counters.clear()
+        for written in content["counters"]:
+            counter: LossyCounting[int | None] = LossyCounting(history.counts.epsilon)
+            counter.total = int(written["total"])
+            counter.kept = {None if key is None else int(key): (count, error) for key, count, error in written["kept"]}
+            counters.append(counter)
+        if not counters:
+            raise ValueError("there are no counters")
+        return history
+
+
+def _text(key: int | None) -> str | None:
+    return None if key is None else str(key)
+
+
+def spread(keys: Longs, shares: Floats) -> tuple[Longs, Floats]:
+    """Return these keys and the stand-ins of all others, which share what is left, and the share of each.
+
+    >>> keys, shares = spread(np.array([7]), np.array([0.25]))
+    >>> len(keys), float(shares.sum())
+    (65537, 1.0)
+    """
+    left = max(0.0, 1 - float(shares.sum()))
+    return np.concatenate([keys, UNKNOWN]), np.concatenate([shares, np.full(len(UNKNOWN), left / len(UNKNOWN))])
+
+
+def _loads(function: PartitionFunction, keys: Longs, shares: Floats) -> Floats:
+    every, share = spread(keys, shares)
+    return loads(function.place(every), share, function.workers, RESOURCES)
+
+
+def max_to_mean(function: PartitionFunction, keys: Longs, shares: Floats) -> float:
+    """Return the load of the fullest worker by the mean, where all that is not known is spread over the hashes.
+
+    Args:
+        function: what places the keys.
+        keys: hashes of the keys that are known, shape (k,).
+        shares: f(d) of these keys, shape (k,).
+    """
+    return float(_loads(function, keys, shares)[0].max() * function.workers)
+
+
+def _placement(
+    function: PartitionFunction,
+    before: PartitionFunction | None,
+    made_by: str,
+    keys: Longs,
+    shares: Floats,
+    run: Weights,
+) -> Placement:
+    b = relative_imbalance(_loads(function, keys, shares))
+    balance = max_to_mean(function, keys, shares)
+    if before is None:
+        return Placement(function, made_by, balance, b, 0.0, 0, 0.0)
+    every, share = spread(keys, shares)
+    m = relative_migration(before.place(every), function.place(every), share, function.workers)
+    seen, of_run = spread(run.keys, run.shares)
+    moved_rows = float(of_run[before.place(seen) != function.place(seen)].sum() * run.total)
+    named = np.unique(np.concatenate([keys, run.keys, _explicit(before), _explicit(function)]))
+    moved_keys = int((before.place(named) != function.place(named)).sum())
+    return Placement(function, made_by, balance, b, m, moved_keys, moved_rows)
+
+
+def _explicit(function: PartitionFunction) -> Longs:
+    return function.tracked if isinstance(function, HashPair) else np.empty(0, np.int64)
+
+
+def costs_to_content(placement: Placement) -> dict[str, Any]:
+    """Return what a placement costs as plain values; JSON has no infinity, which is None here."""
+    costs = {name: getattr(placement, name) for name in COSTS}
+    return {name: None if value == math.inf else value for name, value in costs.items()}
+
+
+def costs_from_content(function: PartitionFunction, content: dict[str, Any]) -> Placement:
+    """Return the placement that :func:`costs_to_content` wrote."""
+    costs: dict[str, Any] = {name: math.inf if content[name] is None else content[name] for name in COSTS}
+    return Placement(function, **costs)

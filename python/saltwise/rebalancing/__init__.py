@@ -1,0 +1,1 @@
+"""Rebalancing: key groups on nodes, moved while a job runs."""

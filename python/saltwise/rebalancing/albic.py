@@ -1,0 +1,160 @@
+"""ALBIC, autonomic load balancing with integrated collocation: key groups that talk to each other migrate together.
+
+Madsen, Zhou, Cao, "Integrative Dynamic Reconfiguration in a Parallel Stream Processing Engine", section 4.3.2,
+Algorithm 2; its symbols stand beside the names here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ..errors import SaltwiseValueError, check_whole
+from .cluster import Cluster, Floats, Ints, Resource
+from .cola import check_traffic
+from .milp import InfeasibleError, OutOfTimeError, milp
+from .traffic import Traffic, graph_part
+
+Bools = NDArray[np.bool_]
+
+
+class _Pairs(NamedTuple):
+    """Pairs of key groups that send each other much: shape (pairs,) each."""
+
+    one: Ints
+    other: Ints
+    rate: Floats
+
+
+def albic(
+    cluster: Cluster,
+    traffic: Traffic,
+    max_migrations: int,
+    rng: np.random.Generator,
+    max_ld: float = 10.0,
+    max_pl: float = 25.0,
+    step_pl: float = 5.0,
+    sf: float = 1.5,
+    seconds: float = 5.0,
+) -> Ints:
+    """Return an allocation that keeps collocated pairs, collocates one more, and is balanced by the MILP.
+
+    Step 1 finds the pairs that send much. Step 2 makes units of those that are collocated. Step 3 brings the units of
+    the pair that sends most, and is not collocated, to one node. Step 4 solves the MILP over units; where the load
+    distance is above max_ld, or no allocation meets the constraints, all is done anew with smaller units.
+
+    Args:
+        cluster: the key groups and where they are.
+        traffic: what they send each other.
+        max_migrations: how many key groups may move; the paper bounds their cost, and its experiments the number.
+        rng: what the pair is drawn with where several send the same.
+        max_ld: maxLD, in the unit of the loads, as max_pl and step_pl are; in percent of a node, the paper's defaults.
+        max_pl: maxPL, the highest load of a unit; at 0 the MILP is solved without any units.
+        step_pl: stepPL, by how much max_pl falls.
+        sf: sF: a pair sends much if it sends more than sf times the average.
+        seconds: time limit of each MILP.
+
+    Raises:
+        SaltwiseValueError: an argument is not allowed.
+        InfeasibleError: no allocation meets the constraints of the MILP.
+        OutOfTimeError: none was found in time.
+
+    >>> cluster = Cluster(load=[20, 20, 20, 20], node=[0, 1, 1, 0], nodes=2)
+    >>> traffic = Traffic([[0, 0, 5, 0], [0, 0, 0, 4], [0, 0, 0, 0], [0, 0, 0, 0]], operator=[0, 0, 1, 1])
+    >>> traffic.collocation(albic(cluster, traffic, 2, np.random.default_rng(1), max_pl=40))
+    1.0
+    """
+    check_traffic(cluster, traffic, max_ld)
+    check_whole("max_migrations", max_migrations)
+    for name, given in (("max_pl", max_pl), ("step_pl", step_pl), ("sf", sf)):
+        if not 0 < given < float("inf"):
+            raise SaltwiseValueError(f"{name} is {given!r}; it must be a number above 0.")
+    pairs = _scores(traffic, sf)
+    collocated = cluster.node[pairs.one] == cluster.node[pairs.other]
+    while max_pl > 0:
+        unit = _maintain(cluster, traffic, pairs, collocated, max_migrations, max_pl)
+        pins = _improve(cluster, pairs, collocated, unit, rng)
+        try:
+            units = _units(cluster, unit)
+            node = milp(units, max_migr_cost=max_migrations, pins=pins, seconds=seconds).node[unit]
+        except (InfeasibleError, OutOfTimeError):
+            node = None  # smaller units may do
+        if node is not None and cluster.load_distance(node) <= max_ld:
+            return node
+        max_pl -= step_pl
+    return milp(cluster, max_migrations=max_migrations, seconds=seconds).node
+
+
+def _scores(traffic: Traffic, sf: float) -> _Pairs:
+    """Step 1: the pairs of which one sends the other more than sf avg(g_k)."""
+    sent = traffic.out.tocoo()
+    operators = int(traffic.operator.max()) + 1
+    size = np.bincount(traffic.operator, minlength=operators)
+    sends = np.zeros((operators, operators), dtype=bool)
+    sends[traffic.operator[sent.row], traffic.operator[sent.col]] = sent.data > 0
+    downstream = np.maximum(1, sends @ size)[traffic.operator]
+    average = traffic.out.sum(axis=1) / downstream
+    much = sent.data > sf * average[sent.row]
+    return _Pairs(sent.row[much], sent.col[much], sent.data[much])
+
+
+def _maintain(
+    cluster: Cluster, traffic: Traffic, pairs: _Pairs, collocated: Bools, max_migrations: int, max_pl: float
+) -> Ints:
+    """Step 2: return the unit of each key group: sets of collocated pairs, cut where they are too large to migrate."""
+    groups = len(cluster.load)
+    joined = sparse.csr_array(
+        (np.ones(int(collocated.sum())), (pairs.one[collocated], pairs.other[collocated])), (groups, groups)
+    )
+    _, of_set = sparse.csgraph.connected_components(joined, directed=False)
+    order = np.argsort(of_set, kind="stable")
+    unit = np.empty(groups, dtype=np.int64)
+    units = 0
+    todo = np.split(order, np.flatnonzero(np.diff(of_set[order])) + 1)
+    while todo:
+        members = todo.pop()
+        migrations, load = len(members) / max_migrations, float(cluster.load[members].sum()) / max_pl
+        parts = max(math.ceil(migrations), math.ceil(load))
+        if parts > 1 and len(members) > 1:
+            weight = np.ones(len(members)) if migrations > load else cluster.load[members]
+            todo += graph_part(traffic.out, members, weight, parts)
+        else:
+            unit[members] = units
+            units += 1
+    return unit
+
+
+def _improve(
+    cluster: Cluster, pairs: _Pairs, collocated: Bools, unit: Ints, rng: np.random.Generator
+) -> dict[int, int]:
+    """Step 3: return where to pin the units of the pair that sends most of those not collocated."""
+    stay = cluster.staying[cluster.node]
+    apart = np.flatnonzero(~collocated & stay[pairs.one] & stay[pairs.other])
+    if not len(apart):
+        return {}
+    most = apart[pairs.rate[apart] == pairs.rate[apart].max()]
+    chosen = int(rng.choice(most))
+    both = [int(pairs.one[chosen]), int(pairs.other[chosen])]
+    size = np.bincount(unit)
+    in_partition = [g for g in both if size[unit[g]] > 1]
+    loads = cluster.loads()
+    candidates = in_partition if len(in_partition) == 1 else both
+    there = int(min((cluster.node[g] for g in candidates), key=lambda i: loads[i]))
+    return {int(unit[g]): there for g in both}
+
+
+def _units(cluster: Cluster, unit: Ints) -> Cluster:
+    """Return the cluster with units for key groups; the cost of a unit is how many key groups it has."""
+    _, first = np.unique(unit, return_index=True)
+    return replace(
+        cluster,
+        load=np.bincount(unit, cluster.load),
+        node=cluster.node[first],
+        cost=np.bincount(unit).astype(float),
+        resources=tuple(Resource(np.bincount(unit, usage).astype(float), limit) for usage, limit in cluster.resources),
+    )

@@ -1,0 +1,57 @@
+"""CLB, the correlation-based algorithm: substreams whose loads rise together are kept apart.
+
+Guo and Zhou, "Stateful Load Balancing for Parallel Stream Processing", section 4, Algorithm 2; its symbols stand beside
+the names here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import SaltwiseValueError, check_whole
+from .cluster import Ints, checked
+
+
+def clb(series: Any, n: int, theta: float = 0.0) -> Ints:
+    """Return an assignment for the next m windows that lets the loads of m windows vary little (equation 5).
+
+    It begins with all substreams in one set. Each run takes the substream s_k with the largest weight, the sum of its
+    positive covariances of at least theta with others of its set, and moves these others to a new set. It ends with n
+    sets, or when no two substreams of a set have such a covariance: then some instances stay empty.
+
+    Args:
+        series: X, the rows of each substream in each window, shape (m, p), m > 1.
+        n: the number of instances.
+        theta: the least covariance of two substreams that are to be kept apart, from 0 on.
+
+    Returns:
+        The instance of each substream, 0 ... n - 1, shape (p,).
+
+    Raises:
+        SaltwiseValueError: there are fewer than two windows, a load is negative or NaN, or n or theta is not allowed.
+
+    >>> clb([[1, 2, 9, 8], [2, 3, 7, 6], [3, 4, 5, 4]], n=2)
+    array([0, 0, 0, 1])
+    """
+    check_whole("n", n)
+    windows = np.asarray(series, dtype=float)
+    if windows.ndim != 2 or len(windows) < 2:
+        raise SaltwiseValueError(f"series has the shape {windows.shape}; it must be at least two windows of loads.")
+    for window in windows:
+        checked("load", window)
+    if not 0 <= theta < float("inf"):
+        raise SaltwiseValueError(f"theta is {theta!r}; it must be a number from 0 on.")
+    covariance = np.atleast_2d(np.cov(windows, rowvar=False, bias=True))
+    covariance[covariance < theta] = 0
+    np.fill_diagonal(covariance, 0)
+    instance = np.zeros(windows.shape[1], dtype=np.int64)
+    for r in range(1, n):
+        together = instance[:, None] == instance
+        weight = (covariance * together).sum(axis=1)
+        k = int(np.argmax(weight))
+        if weight[k] == 0:
+            break
+        instance[together[k] & (covariance[k] > 0)] = r
+    return instance

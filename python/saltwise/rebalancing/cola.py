@@ -1,0 +1,69 @@
+"""COLA: parts of the job that talk to each other stay together, and are split until the nodes are balanced.
+
+Khandekar et al., "COLA: Optimizing Stream Processing Applications via Graph Partitioning", Middleware 2009, as Madsen,
+Zhou, Cao, "Integrative Dynamic Reconfiguration in a Parallel Stream Processing Engine", section 2.1, sum it up. It
+plans from scratch, wherever the key groups are.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+
+from ..errors import SaltwiseValueError
+from .cluster import Cluster, Ints
+from .traffic import Traffic, graph_part
+
+
+def cola(cluster: Cluster, traffic: Traffic, max_ld: float = 10.0) -> Ints:
+    """Return an allocation with a load distance of at most max_ld, if splitting into single key groups gives one.
+
+    All key groups are one part at first. As long as the load distance is too large, the part with the highest load is
+    cut in two, and all parts are placed anew: by descending load, each on the node that is least loaded.
+
+    Args:
+        cluster: the key groups; nodes marked for removal get none.
+        traffic: what they send each other.
+        max_ld: maxLD, the load distance that is balanced enough, in the unit of the loads.
+
+    Raises:
+        SaltwiseValueError: max_ld is not a number from 0 on, or the traffic is of other key groups.
+
+    >>> cluster = Cluster(load=[2, 2, 2, 2], node=[0, 0, 0, 0], nodes=2)
+    >>> out = [[0, 0, 5, 0], [0, 0, 0, 5], [0, 0, 0, 0], [0, 0, 0, 0]]
+    >>> cola(cluster, Traffic(out, operator=[0, 0, 1, 1]))
+    array([0, 0, 0, 0])
+    >>> cola(cluster, Traffic(out, operator=[0, 0, 1, 1]), max_ld=1)
+    array([0, 1, 0, 1])
+    """
+    check_traffic(cluster, traffic, max_ld)
+    parts = [np.arange(len(cluster.load))]
+    while True:
+        loads = [float(cluster.load[part].sum()) for part in parts]
+        node = _placed(cluster, parts, loads)
+        several = [i for i in range(len(parts)) if len(parts[i]) > 1]
+        if cluster.load_distance(node) <= max_ld or not several:
+            return node
+        part = parts.pop(max(several, key=lambda i: loads[i]))
+        parts += graph_part(traffic.out, part, cluster.load[part], 2)
+
+
+def _placed(cluster: Cluster, parts: list[Ints], loads: list[float]) -> Ints:
+    heap = [(0.0, int(i)) for i in np.flatnonzero(cluster.staying)]
+    node = np.empty(len(cluster.load), dtype=np.int64)
+    for j in sorted(range(len(parts)), key=lambda j: -loads[j]):
+        load, i = heap[0]
+        node[parts[j]] = i
+        heapq.heapreplace(heap, (load + loads[j] * cluster.capacity[i], i))
+    return node
+
+
+def check_traffic(cluster: Cluster, traffic: Traffic, max_ld: float) -> None:
+    """Raise a SaltwiseValueError unless the traffic is that of the cluster's key groups, and max_ld a number from 0."""
+    if len(traffic.operator) != len(cluster.load):
+        raise SaltwiseValueError(
+            f"traffic is of {len(traffic.operator)} key groups; it must be of the cluster's {len(cluster.load)}."
+        )
+    if not 0 <= max_ld < float("inf"):
+        raise SaltwiseValueError(f"max_ld is {max_ld!r}; it must be a number from 0 on.")

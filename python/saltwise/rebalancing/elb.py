@@ -1,0 +1,95 @@
+"""ELB, eager load balancing: after each statistics window, every instance's load is brought into [v, u].
+
+Guo and Zhou, "Stateful Load Balancing for Parallel Stream Processing", section 3, Algorithm 1; its symbols stand beside
+the names here.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import SaltwiseValueError, check_whole
+from .cluster import Floats, Ints, checked, checked_allocation, loads_of
+
+
+class Eager(NamedTuple):
+    """What ELB decides."""
+
+    instance: Ints
+    """F_2: the instance of each substream, shape (p,)."""
+    instances: Ints
+    """I: the pi instances that are in use; those from n on are new."""
+
+
+def elb(load: Any, instance: Any, n: int, lower: float, upper: float) -> Eager:
+    """Return an assignment in which no instance has more than u, moving as little as it can.
+
+    pi = ceil(2 w / (u + v)) instances share the whole load w: new ones are added, or the least loaded ones give all
+    they have. An instance above the average w / pi gives its largest substreams as long as it stays above; largest
+    first, each goes to the least loaded instance. Where pi = n and all loads are in [v, u], nothing moves.
+
+    Args:
+        load: Y_t, the rows of each substream in the latest window, shape (p,).
+        instance: F_1, the instance of each substream, 0 ... n - 1.
+        n: the number of instances.
+        lower: v.
+        upper: u; no substream may have more than (u - v) / 2.
+
+    Raises:
+        SaltwiseValueError: a load is negative or NaN, n or an instance is not allowed, the bounds are no range, or a
+            substream has more than (u - v) / 2.
+
+    >>> elb([4, 3, 2, 1], [0, 0, 0, 1], n=2, lower=1, upper=9)
+    Eager(instance=array([0, 0, 0, 1]), instances=array([0, 1]))
+    >>> elb([4, 4, 2, 1], [0, 0, 0, 1], n=2, lower=2, upper=10)
+    Eager(instance=array([1, 0, 0, 1]), instances=array([0, 1]))
+    >>> elb([4, 4, 2, 1], [0, 0, 0, 1], n=2, lower=0, upper=8).instances
+    array([0, 1, 2])
+    """
+    check_whole("n", n)
+    load = checked("load", load)
+    instance = checked_allocation("instance", instance, len(load), n).copy()
+    if not 0 <= lower < upper < math.inf:
+        raise SaltwiseValueError(f"lower and upper are {lower:g} and {upper:g}; they must be 0 <= lower < upper.")
+    largest = int(np.argmax(load))
+    # Bounds around w / n may be closer than they were meant by their last bits.
+    if load[largest] > (upper - lower) / 2 * (1 + 1e-9):
+        raise SaltwiseValueError(
+            f"substream {largest} has a load of {load[largest]:g}; it must be (upper - lower) / 2 = "
+            f"{(upper - lower) / 2:g} at most: widen the bounds, or use more substreams."
+        )
+    total = load.sum()
+    # Rounded, so that bounds around w / n give n whatever the last bits are.
+    pi = max(1, math.ceil(round(2 * total / (lower + upper), 9)))
+    loads = loads_of(load, instance, max(n, pi))
+    removed = np.argsort(loads[:n], kind="stable")[: max(0, n - pi)]
+    used = np.setdiff1d(np.arange(max(n, pi)), removed)
+    if pi == n and loads.min() >= lower and loads.max() <= upper:
+        return Eager(instance, used)
+
+    average = total / pi
+    queue = np.isin(instance, removed)
+    for overloaded in used[loads[used] > average]:
+        queue |= _given(load, instance == overloaded, loads[overloaded] - average)
+    loads = loads_of(load * ~queue, instance, max(n, pi))
+    underloaded = [(loads[j], j) for j in used]
+    heapq.heapify(underloaded)
+    for i in sorted(np.flatnonzero(queue), key=lambda i: (-load[i], i)):
+        least, j = underloaded[0]
+        instance[i] = j
+        heapq.heapreplace(underloaded, (least + load[i], j))
+    return Eager(instance, used)
+
+
+def _given(load: Floats, mine: np.ndarray, threshold: float) -> np.ndarray:
+    """Return the substreams that an overloaded instance gives: each time the largest one within the threshold."""
+    given = np.zeros(len(load), dtype=bool)
+    for i in sorted(np.flatnonzero(mine), key=lambda i: (-load[i], i)):
+        if 0 < load[i] <= threshold:
+            given[i] = True
+            threshold -= load[i]
+    return given

@@ -1,0 +1,42 @@
+"""Flux: the fullest node gives its biggest suitable key group to the emptiest, the second to the last but one, ...
+
+Shah et al., "Flux: An Adaptive Partitioning Operator for Continuous Query Systems", ICDE 2003, as Madsen, Zhou, Cao,
+"Integrative Dynamic Reconfiguration in a Parallel Stream Processing Engine", section 2.2, sum it up.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import check_whole
+from .cluster import Cluster, Ints
+
+
+def flux(cluster: Cluster, max_migrations: int) -> Ints:
+    """Return the node of each key group after one adaptation period of Flux.
+
+    Nodes are sorted by load and paired from both ends. Each pair moves at most one key group: the biggest one that
+    makes the loads vary less, which is one smaller than the difference of the two loads.
+
+    Args:
+        cluster: nodes of one capacity; marks for removal are not looked at.
+        max_migrations: how many key groups may move.
+
+    Raises:
+        SaltwiseValueError: max_migrations is not a whole number from 0 on.
+
+    >>> flux(Cluster(load=[5, 3, 1, 4], node=[0, 0, 0, 1], nodes=2), max_migrations=1)
+    array([0, 1, 0, 1])
+    """
+    check_whole("max_migrations", max_migrations, 0)
+    node, loads = cluster.node.copy(), cluster.loads()
+    order = np.argsort(-loads, kind="stable")
+    left = max_migrations
+    for giver, taker in zip(order[: cluster.nodes // 2], order[::-1], strict=False):
+        if not left:
+            break
+        suitable = np.flatnonzero((cluster.node == giver) & (cluster.load < loads[giver] - loads[taker]))
+        if len(suitable):
+            node[suitable[np.argmax(cluster.load[suitable])]] = taker
+            left -= 1
+    return np.asarray(node)

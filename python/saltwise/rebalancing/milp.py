@@ -1,0 +1,344 @@
+"""The MILP: the allocation of key groups with the least load distance that a bounded migration can reach.
+
+Madsen, Zhou, Cao, "Integrative Dynamic Reconfiguration in a Parallel Stream Processing Engine", section 4.3.1, whose
+constraints (1) to (5) and symbols stand beside the names here. HiGHS solves it.
+
+A large one is solved in steps, because HiGHS takes long to find good values for |N| |G| binary variables. The first
+step is a relaxation that asks only *which* key groups leave: what leaves may arrive in any portions, so there is one
+binary variable a key group, and what it proves is a lower bound for the whole. The second is the MILP itself, in which
+only these key groups may move. What is left of the time goes to neighbourhoods: the MILP itself again, in which only
+the key groups on a few nodes may move among these, the fullest and the emptiest ones with them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize, sparse
+
+from ..errors import SaltwiseError, SaltwiseValueError, check_whole
+from .cluster import Cluster, Floats, Ints, loads_of
+
+Rows = list[optimize.LinearConstraint]
+
+W1, W2 = 1.0, 0.01
+"""w_1 and w_2 of the objective, w_1 >> w_2."""
+
+GAP = 1e-3
+"""How far from the optimum HiGHS may stop, as a share of the mean load."""
+
+SMALL = 3_000
+"""Binary variables up to which the whole MILP is solved in one step."""
+
+NEIGHBOURS, IDLE = 2, 20
+"""Random nodes of a neighbourhood, twice; and after how many in turn that bring nothing the solver gives up."""
+
+INFEASIBLE = 2
+"""HiGHS proved that there is no solution: scipy's status."""
+
+NO_ALLOCATION = (
+    "No allocation keeps each node within twice the mean load and its resources, with the migrations allowed: allow "
+    "more of them, or add nodes."
+)
+
+
+class InfeasibleError(SaltwiseError):
+    """No allocation meets the constraints of the MILP."""
+
+
+class OutOfTimeError(SaltwiseError):
+    """No allocation that meets the constraints was found in time."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"The MILP has no allocation after {seconds:g} seconds: give it more time.")
+
+
+class Solution(NamedTuple):
+    """The best allocation found."""
+
+    node: Ints
+    """The node of each key group, shape (|G|,)."""
+    bound: float
+    """Proven: no allocation has a smaller load distance."""
+
+
+class _Problem(NamedTuple):
+    """What all steps share."""
+
+    cluster: Cluster
+    """Its allocation has the pins applied."""
+    movable: NDArray[np.bool_]
+    """The key groups that are not pinned."""
+    limits: list[tuple[Floats, float]]
+    """Constraint (2): what a migration of each key group takes, and how much of that is left."""
+    must: NDArray[np.bool_]
+    """The key groups that may not stay: those on nodes marked for removal, once the limits have room for them all."""
+
+
+def milp(
+    cluster: Cluster,
+    max_migrations: int | None = None,
+    max_migr_cost: float | None = None,
+    pins: Mapping[int, int] | None = None,
+    seconds: float = 5.0,
+) -> Solution:
+    """Minimise w_1 d - w_2 (d_u + d_l), where d is the load distance and d_u, d_l tighten its two sides.
+
+    Nodes that are marked for removal get no key group (Lemma 1). Taking a key group off one gains w_2 times the average
+    load, and once the limits have room for all that are left there, all must leave: emptying is an objective in the
+    paper, and its MILP relies on d alone, which the last key groups need not lower, because they are not divisible.
+
+    Args:
+        cluster: the key groups and where they are.
+        max_migrations: how many key groups may move; any number if not given.
+        max_migr_cost: what the migrations may cost together (constraint 2); anything if not given.
+        pins: key groups and the node on which each must be.
+        seconds: after how long the best allocation so far is taken, above 0.
+
+    Raises:
+        SaltwiseValueError: an argument is not allowed.
+        InfeasibleError: no allocation meets the constraints.
+        OutOfTimeError: none was found in time, and leaving all where it is would not meet them.
+
+    >>> cluster = Cluster(load=[5, 3, 2, 4, 2], node=[0, 0, 0, 1, 1], nodes=2)
+    >>> milp(cluster, max_migrations=1).node
+    array([0, 0, 1, 1, 1])
+    """
+    if not 0 < seconds < float("inf"):
+        raise SaltwiseValueError(f"seconds is {seconds!r}; it must be a number above 0.")
+    deadline = time.monotonic() + seconds
+    problem = _problem(cluster, max_migrations, max_migr_cost, pins or {})
+    whole = np.ones(cluster.nodes, dtype=bool)
+    if int(problem.movable.sum()) * cluster.nodes > SMALL:
+        leaving, bound = _leave(problem, seconds / 2)
+        node, _ = _place(problem, problem.cluster.node, leaving, whole, seconds / 4)
+        if node is not None:
+            return Solution(_improve(problem, node, bound, seconds / 10, deadline), bound)
+    node, bound = _place(problem, problem.cluster.node, problem.movable, whole, deadline - time.monotonic())
+    if node is None:
+        if not _feasible(problem.cluster):
+            raise OutOfTimeError(seconds)
+        node = problem.cluster.node
+    return Solution(node, bound)
+
+
+def _problem(
+    cluster: Cluster, max_migrations: int | None, max_migr_cost: float | None, pins: Mapping[int, int]
+) -> _Problem:
+    limits: list[tuple[Floats, float]] = []
+    if max_migrations is not None:
+        check_whole("max_migrations", max_migrations, 0)
+        limits.append((np.ones(len(cluster.load)), max_migrations))
+    if max_migr_cost is not None:
+        if not 0 <= max_migr_cost < float("inf"):
+            raise SaltwiseValueError(f"max_migr_cost is {max_migr_cost!r}; it must be a number from 0 on.")
+        limits.append((cluster.cost, max_migr_cost))
+    node = cluster.node.copy()
+    movable = np.ones(len(node), dtype=bool)
+    for group, there in pins.items():
+        if not (0 <= group < len(node) and 0 <= there < cluster.nodes):
+            raise SaltwiseValueError(
+                f"pins put key group {group} on node {there}; key groups are 0 to {len(node) - 1}, nodes 0 to "
+                f"{cluster.nodes - 1}."
+            )
+        node[group], movable[group] = there, False
+    moved = cluster.moved(node)
+    left = [(each, at_most - float(each[moved].sum())) for each, at_most in limits]
+    if any(rest < 0 for _, rest in left):
+        raise InfeasibleError("The pins alone take more migration than is allowed: allow more, or pin less.")
+    marked = movable & ~cluster.staying[node]
+    must = marked & all(float(each[marked].sum()) <= rest for each, rest in left)
+    return _Problem(replace(cluster, node=node), movable, left, must)
+
+
+def _feasible(cluster: Cluster) -> bool:
+    """Return whether the allocation as it is meets the constraints that are not on migrations."""
+    return cluster.loads().max() <= 2 * cluster.mean and all(
+        (loads_of(usage, cluster.node, cluster.nodes) <= limit).all() for usage, limit in cluster.resources
+    )
+
+
+def _leave(problem: _Problem, seconds: float) -> tuple[NDArray[np.bool_], float]:
+    """Return which key groups leave their nodes if load may arrive in any portions, and a bound of the load distance.
+
+    Variables: whether each key group leaves; for the load and each further resource, how much arrives at each node; d,
+    d_u, d_l.
+
+    Raises:
+        InfeasibleError: not even so is there an allocation.
+    """
+    cluster = problem.cluster
+    groups, nodes = len(cluster.load), cluster.nodes
+    kinds = [cluster.load, *(resource.usage for resource in cluster.resources)]
+    leaves = sparse.csr_array((np.ones(groups), (cluster.node, np.arange(groups))), (nodes, groups))
+    rows: Rows = []
+    net = []
+    for kind, usage in enumerate(kinds):
+        arrives = [sparse.csr_array((nodes, nodes)) for _ in kinds]
+        arrives[kind] = sparse.eye_array(nodes, format="csr")
+        net.append(sparse.hstack([-leaves * usage, *arrives], "csr"))
+        rows.append(_row(np.concatenate([-usage, np.repeat(np.arange(len(kinds)) == kind, nodes)]), 0, 0))
+    there = np.array([np.bincount(cluster.node, usage, nodes) for usage in kinds])
+    rows += _balance(cluster, net, there)
+    rows += [_row(np.concatenate([each, np.zeros(len(kinds) * nodes)]), -np.inf, rest) for each, rest in problem.limits]
+    lower = np.concatenate([problem.must, np.zeros(len(kinds) * nodes)])
+    upper = np.concatenate([problem.movable, np.tile(np.where(cluster.staying, np.inf, 0), len(kinds))])
+    off_marked = np.concatenate([~cluster.staying[cluster.node], np.zeros(len(kinds) * nodes)])
+    found = _solve(cluster, off_marked, groups, rows, lower, upper, seconds)
+    if found.status == INFEASIBLE:
+        raise InfeasibleError(NO_ALLOCATION)
+    # Without a solution in time, the second step moves nothing.
+    leaving = np.zeros(groups, dtype=bool) if found.x is None else found.x[:groups] > 0.5
+    return leaving, _bound(cluster, found)
+
+
+def _place(
+    problem: _Problem, node: Ints, free: NDArray[np.bool_], among: NDArray[np.bool_], seconds: float
+) -> tuple[Ints | None, float]:
+    """Solve the MILP where only some key groups may move; return no allocation where none was found, and a bound.
+
+    Variables: x_ik for each free key group k and each node i where it may be; d, d_u, d_l.
+
+    Args:
+        problem: where the key groups are, and what of them may migrate.
+        node: where those are that are not free.
+        free: the key groups that may move.
+        among: the nodes to which they may move; each may be where it was, too.
+        seconds: the time limit.
+
+    Raises:
+        InfeasibleError: there is none, though all may move to all nodes.
+    """
+    cluster, nodes = problem.cluster, problem.cluster.nodes
+    group = np.flatnonzero(free)
+    k, i = np.repeat(group, nodes), np.tile(np.arange(nodes), len(group))
+    stays = cluster.node[k] == i
+    allowed = np.where(stays, ~problem.must[k], (among & cluster.staying)[i])
+    k, i, stays = k[allowed], i[allowed], stays[allowed]
+    x = np.arange(len(k))
+    kinds = [cluster.load, *(resource.usage for resource in cluster.resources)]
+    net = [sparse.csr_array((usage[k], (i, x)), (nodes, len(x))) for usage in kinds]
+    there = np.array([np.bincount(node[~free], usage[~free], nodes) for usage in kinds])
+    each_once = sparse.csr_array((np.ones(len(x)), (np.searchsorted(group, k), x)), (len(group), len(x)))
+    rows = [_constraint(each_once, 1, 1)] if len(group) else []
+    moved = cluster.moved(node) & ~free
+    for each, rest in problem.limits:
+        rows.append(_row(np.where(stays, 0, each[k]), -np.inf, rest - float(each[moved].sum())))
+    rows += _balance(cluster, net, there)
+    off_marked = (~stays & ~cluster.staying[cluster.node[k]]).astype(float)
+    found = _solve(cluster, off_marked, len(x), rows, np.zeros(len(x)), np.ones(len(x)), max(0.1, seconds))
+    if found.x is None:
+        if found.status == INFEASIBLE and among.all() and free.sum() == problem.movable.sum():
+            raise InfeasibleError(NO_ALLOCATION)
+        return None, 0.0
+    chosen = found.x[: len(x)] > 0.5
+    better = node.copy()
+    better[k[chosen]] = i[chosen]
+    return better, _bound(cluster, found)
+
+
+def _improve(problem: _Problem, node: Ints, bound: float, each: float, deadline: float) -> Ints:
+    """Decide neighbourhoods anew until the time is over, the bound is reached, or several in turn bring nothing.
+
+    Args:
+        problem: where the key groups are, and what of them may migrate.
+        node: the allocation to improve.
+        bound: no allocation has a smaller load distance.
+        each: seconds for a neighbourhood.
+        deadline: when to stop, on the monotonic clock.
+    """
+    cluster, rng, idle = problem.cluster, np.random.default_rng(1), 0
+    enough = bound + GAP * cluster.mean
+    while idle < IDLE and cluster.load_distance(node) > enough and time.monotonic() + each < deadline:
+        load = np.where(cluster.staying, cluster.loads(node), cluster.mean)
+        order = np.argsort(load, kind="stable")
+        among = np.zeros(cluster.nodes, dtype=bool)
+        takers = np.unique(node[cluster.moved(node)])  # what moves elsewhere from there takes no further migration
+        among[[*order[:2], *order[-2:]]] = True
+        for some in (takers, np.arange(cluster.nodes)):
+            among[rng.permutation(some)[:NEIGHBOURS]] = True
+        tried, _ = _place(problem, node, problem.movable & among[node], among, each)
+        if tried is not None and _unevenness(cluster, tried) < _unevenness(cluster, node):
+            node, idle = tried, 0
+        else:
+            idle += 1
+    return node
+
+
+def _unevenness(cluster: Cluster, node: Ints) -> list[float]:
+    """Return the distances from the mean, the largest first: so two nodes that are equally far count twice."""
+    off = np.abs(cluster.loads(node)[cluster.staying] - cluster.mean)
+    return sorted(off.round(9).tolist(), reverse=True)
+
+
+def _balance(cluster: Cluster, net: list[Any], there: Floats) -> Rows:
+    """Return constraints (3) and (4) on the load, and the limits of the further resources.
+
+    Args:
+        cluster: with the nodes' capacities and marks.
+        net: for the load and each resource, what the variables bring to each node.
+        there: for each of them, what each node has besides.
+    """
+    mean, staying = cluster.mean, cluster.staying
+    load = sparse.csr_array(net[0] * cluster.capacity[:, None])
+    before = there[0] * cluster.capacity
+    up, down = (np.tile(signs, (cluster.nodes, 1)) for signs in ([-1.0, 1.0, 0.0], [1.0, 0.0, -1.0]))
+    rows = [
+        optimize.LinearConstraint(sparse.hstack([load, up], "csr"), -np.inf, mean - before),
+        optimize.LinearConstraint(sparse.hstack([load, down], "csr")[staying], mean - before[staying], np.inf),
+    ]
+    for brought, besides, resource in zip(net[1:], there[1:], cluster.resources, strict=True):
+        rows.append(_constraint(brought, -np.inf, resource.limit - besides))
+    return rows
+
+
+def _constraint(matrix: Any, lower: Any, upper: Any) -> optimize.LinearConstraint:
+    """Return rows that d, d_u and d_l have no part in."""
+    return optimize.LinearConstraint(
+        sparse.hstack([matrix, sparse.csr_array((matrix.shape[0], 3))], "csr"), lower, upper
+    )
+
+
+def _row(coefficients: Floats, lower: float, upper: float) -> optimize.LinearConstraint:
+    return _constraint(sparse.csr_array(coefficients[None, :].astype(float)), lower, upper)
+
+
+def _solve(
+    cluster: Cluster, off_marked: Floats, binaries: int, rows: Rows, lower: Floats, upper: Floats, seconds: float
+) -> optimize.OptimizeResult:
+    """Call HiGHS.
+
+    Args:
+        cluster: whose mean bounds d (constraint 5).
+        off_marked: by variable, how many key groups it takes off nodes that are marked for removal.
+        binaries: the first so many variables are whole numbers.
+        rows: the constraints.
+        lower: least value of each variable but d, d_u, d_l, which are from 0 to the mean.
+        upper: its highest value.
+        seconds: the time limit.
+    """
+    mean = cluster.mean
+    integral = np.arange(len(upper) + 4) < binaries
+    # One more variable is always the mean, so that the gap at which HiGHS stops is a share of the mean, not of d.
+    rows = [
+        optimize.LinearConstraint(sparse.hstack([r.A, np.zeros((r.A.shape[0], 1))], "csr"), r.lb, r.ub) for r in rows
+    ]
+    return optimize.milp(
+        np.concatenate([-W2 * cluster.load.mean() * off_marked, [W1, -W2, -W2, 1.0]]),
+        integrality=integral,
+        bounds=optimize.Bounds(np.append(lower, [0, 0, 0, mean]), np.append(upper, [mean] * 4)),
+        constraints=rows,
+        options={"time_limit": seconds, "mip_rel_gap": GAP},
+    )
+
+
+def _bound(cluster: Cluster, found: optimize.OptimizeResult) -> float:
+    """Return a lower bound of d: the rest of the objective, beside the mean, is never above 0."""
+    if found.mip_dual_bound is None:
+        return 0.0
+    return max(0.0, float(found.mip_dual_bound) - cluster.mean)

@@ -1,0 +1,245 @@
+"""The set-up of Gedik's experiments: workers are added one by one, each time with a new partition function.
+
+Gedik, "Partitioning functions for stateful data parallelism in stream processing", VLDB Journal 2014, section 5.1.
+Loads and migration are summed over all keys with their true Zipf frequencies; the constructions know only what a
+sliding window of lossy counters found in a stream of such keys.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..placement.consistent_hash import ConsistentHash
+from ..placement.construction import ALGORITHMS, construct
+from ..placement.costs import imbalances, loads, migration_cost, objective, relative_imbalance
+from ..placement.hash_pair import HashPair
+from ..placement.partition_function import PartitionFunction, UniformHash
+from ..placement.resources import ALPHA, threshold
+from ..sketches.sliding_counts import SlidingCounts
+from ..splitting.schemes import Ints, Longs
+
+RUNS = 5
+"""Results are averages of so many."""
+TECHNIQUES = ("uniform", "consistent", *ALGORITHMS)
+CHUNK = 1_000_000
+"""So many keys are looked at together."""
+WINDOW = 1_000_000
+"""Rows of the sliding window at most; it is as long as there are keys, where these are fewer."""
+ERROR = 0.1
+"""The error of the lossy counters, as a part of the threshold delta: the typical one of section 4.1.2."""
+
+_EACH = "CLQ"
+_FUNCTIONS: dict[str, type[PartitionFunction]] = {"uniform": UniformHash, "consistent": ConsistentHash}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One point of a figure; the defaults are those of table 1."""
+
+    domain: int
+    """|D|."""
+    z: float = 1.0
+    resources: str = "LCL"
+    workers: int = 10
+    """N, reached one by one."""
+    sigma: float = 0.1
+    utility: str = "APM"
+
+    @property
+    def delta(self) -> float:
+        """The threshold for N workers."""
+        return threshold(self.resources, self.workers, ALPHA, self.sigma, self.domain)
+
+
+class Step(NamedTuple):
+    """What one adaptation, to N workers, comes to."""
+
+    imbalance: float
+    """b."""
+    migration: float
+    """m."""
+    each: NDArray[np.float64]
+    """b_k of state, computation and communication."""
+    even: float
+    """What b would be if all keys that are not tracked were spread evenly."""
+    mappings: int
+    """Keys in H_p."""
+    seconds: float
+    """To construct the function, consistent hash included."""
+
+    @property
+    def objective(self) -> float:
+        """b (1 + m)."""
+        return objective(self.imbalance, self.migration)
+
+
+class Sums(NamedTuple):
+    """What a function that tracks no key does with all keys, when it gets its last worker."""
+
+    loads: NDArray[np.float64]
+    """For each kind of resource and each worker, shape (3, N)."""
+    moved: NDArray[np.float64]
+    """State that moves, for each kind of resource function, shape (3,)."""
+
+
+class Counted(NamedTuple):
+    """What the lossy counters found."""
+
+    ranks: Longs
+    """Of the keys that may be frequent, from 0 on."""
+    frequencies: NDArray[np.float64]
+    kept: float
+    """Items in the counter, on an average over its last two buckets."""
+
+
+def adapt(setting: Setting, technique: str, run: int) -> Step:
+    """Return what the last adaptation of a setting comes to."""
+    return steps(setting, technique, run, (setting.workers,))[0]
+
+
+@lru_cache(maxsize=4096)
+def steps(setting: Setting, technique: str, run: int, at: tuple[int, ...]) -> list[Step]:
+    """Return what the adaptations to these numbers of workers come to; workers are added one by one all the same."""
+    counted = count(setting, run)
+    found = []
+    function: PartitionFunction = ConsistentHash(1)
+    for workers in range(2, setting.workers + 1):
+        started = time.perf_counter()
+        before, function = function, _next(setting, technique, run, counted, workers, function)
+        seconds = time.perf_counter() - started
+        if workers in at:
+            found.append(_measured(setting, run, counted, before, function, seconds))
+    return found
+
+
+def count(setting: Setting, run: int) -> Counted:
+    """Return what the lossy counters found at the end of a window."""
+    return _count(setting.domain, setting.z, setting.delta, run)
+
+
+@cache
+def _count(domain: int, z: float, delta: float, run: int) -> Counted:
+    if delta >= 1:
+        return Counted(np.empty(0, np.int64), np.empty(0), 0.0)
+    rows = min(domain, WINDOW) // 2 * 2
+    recent: SlidingCounts[int] = SlidingCounts(rows, ERROR * delta)
+    sizes = []
+    for row, rank in enumerate(_draw(domain, z, rows, run)):
+        recent.offer(rank)
+        if row >= rows - 2 / (ERROR * delta):  # it grows within a bucket, so two are looked at
+            sizes.append(len(recent))
+    frequent = recent.frequent(delta)
+    ranks = np.array([rank for rank, _ in frequent], np.int64)
+    shares = np.array([bounds.estimate for _, bounds in frequent]) / recent.total
+    return Counted(ranks, shares, float(np.mean(sizes)))
+
+
+@lru_cache(maxsize=1)
+def _draw(domain: int, z: float, rows: int, run: int) -> list[int]:
+    """Return the ranks of independent rows."""
+    rng = np.random.default_rng([domain, run])
+    shares = [float(frequencies.sum()) for _, frequencies in _chunks(domain, z)]
+    in_chunk = rng.multinomial(rows, np.array(shares) / sum(shares))
+    ranks = [
+        first + np.repeat(np.arange(len(frequencies)), rng.multinomial(count, frequencies / frequencies.sum()))
+        for (first, frequencies), count in zip(_chunks(domain, z), in_chunk.tolist(), strict=True)
+    ]
+    return [int(rank) for rank in rng.permutation(np.concatenate(ranks))]
+
+
+def _chunks(domain: int, z: float) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    """Yield the Zipf frequencies of all keys by rank, and the first rank of each chunk."""
+    whole = _weight(domain, z)
+    for first in range(0, domain, CHUNK):
+        yield first, np.arange(first + 1, min(first + CHUNK, domain) + 1, dtype=float) ** -z / whole
+
+
+@cache
+def _weight(domain: int, z: float) -> float:
+    return float(sum((np.arange(i + 1, min(i + CHUNK, domain) + 1.0) ** -z).sum() for i in range(0, domain, CHUNK)))
+
+
+@lru_cache(maxsize=RUNS)
+def _hashes(domain: int, first: int, run: int) -> Longs:
+    """Return the hashes of a chunk of keys: a good hash is a random number, and another one in each run."""
+    long = np.iinfo(np.int64)
+    return np.random.default_rng([domain, first, run]).integers(
+        long.min, long.max, min(CHUNK, domain - first), endpoint=True
+    )
+
+
+@lru_cache(maxsize=8 * RUNS)
+def _placed(kind: str, workers: int, domain: int, first: int, run: int) -> Ints:
+    return _FUNCTIONS[kind](workers).place(_hashes(domain, first, run))
+
+
+@cache
+def _sums(kind: str, domain: int, z: float, workers: int, run: int) -> Sums:
+    total = Sums(np.zeros((3, workers)), np.zeros(3))
+    for first, frequencies in _chunks(domain, z):
+        before, after = (_placed(kind, n, domain, first, run) for n in (workers - 1, workers))
+        total.loads[:] += loads(after, frequencies, workers, _EACH)
+        total.moved[:] += [migration_cost(before, after, frequencies, resource) for resource in _EACH]
+    return total
+
+
+def _next(
+    setting: Setting, technique: str, run: int, counted: Counted, workers: int, previous: PartitionFunction
+) -> PartitionFunction:
+    if technique in _FUNCTIONS:
+        function = _FUNCTIONS[technique](workers)
+        function.place(np.zeros(1, np.int64))  # the ring is made at the first look-up
+        return function
+    return construct(
+        _hashes(setting.domain, 0, run)[counted.ranks],
+        counted.frequencies,
+        workers,
+        previous,
+        technique,
+        setting.resources,
+        sigma=setting.sigma,
+        utility=setting.utility,
+        domain=setting.domain,
+    )
+
+
+def _measured(
+    setting: Setting, run: int, counted: Counted, before: PartitionFunction, after: PartitionFunction, seconds: float
+) -> Step:
+    workers = after.workers
+    kind = "uniform" if isinstance(after, UniformHash) else "consistent"
+    whole = _sums(kind, setting.domain, setting.z, workers, run)
+    keys = _hashes(setting.domain, 0, run)[counted.ranks]
+    frequencies = np.asarray((counted.ranks + 1.0) ** -setting.z / _weight(setting.domain, setting.z), np.float64)
+    # What the hash does with all keys, but for those that may be tracked, with which the function may do otherwise.
+    hash_before, hash_after = (_FUNCTIONS[kind](n).place(keys) for n in (workers - 1, workers))
+    placed_before, placed_after = before.place(keys), after.place(keys)
+    of_hash = loads(hash_after, frequencies, workers, _EACH)
+    found = np.asarray(whole.loads - of_hash + loads(placed_after, frequencies, workers, _EACH), np.float64)
+    moved = [
+        total
+        - migration_cost(hash_before, hash_after, frequencies, resource)
+        + migration_cost(placed_before, placed_after, frequencies, resource)
+        for total, resource in zip(whole.moved, _EACH, strict=True)
+    ]
+    explicit = after.explicit if isinstance(after, HashPair) else {}
+    is_tracked = np.isin(keys, np.fromiter(explicit, np.int64, len(explicit)))
+    tracked = loads(placed_after[is_tracked], frequencies[is_tracked], workers, _EACH)
+    even = tracked + (found - tracked).sum(axis=1, keepdims=True) / workers
+    mine = [_EACH.index(resource) for resource in setting.resources]
+    ideal = found[mine[0]].sum() / workers
+    return Step(
+        relative_imbalance(found[mine]),
+        moved[mine[0]] / ideal,
+        imbalances(found[mine]) / ALPHA,
+        relative_imbalance(even[mine]),
+        len(explicit),
+        seconds,
+    )

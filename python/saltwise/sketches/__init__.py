@@ -1,0 +1,1 @@
+"""Sketches that find the frequent keys of a stream in bounded memory."""

@@ -1,0 +1,117 @@
+"""A sliding window of lossy counters: the frequent keys of the recent past.
+
+Gedik, "Partitioning functions for stateful data parallelism in stream processing", VLDB Journal 2014, section 4.1.2,
+"Handling changes", figure 2.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Generic
+
+from ..errors import SaltwiseValueError, check_whole
+from .lossy_counting import Item, LossyCounting
+from .space_saving import Estimate
+
+
+class SlidingCounts(Generic[Item]):
+    """Emulates a sliding window of W rows by x lossy counters, which start W/(x - 1) rows apart.
+
+    The oldest one answers; when it has W x/(x - 1) rows it goes, and the next one, which has W rows by then,
+    takes its place::
+
+        rows       0        W/2        W        3W/2        2W
+        counter 1  |--------building---|==answering=|
+        counter 2           |--------building-------|==answering=|
+        counter 3                      |--------building---------|==
+
+    So an answer is always about the last W to W (1 + 1/(x - 1)) rows, W to 3/2 W for the paper's three counters;
+    before there are W rows it is about all of them.
+
+    Args:
+        window: W, in rows; a multiple of counters - 1.
+        epsilon: error of each counter, as a share of its rows.
+        counters: x, from 2 on.
+
+    Raises:
+        SaltwiseValueError: an argument is out of range.
+
+    >>> recent = SlidingCounts(window=4, epsilon=0.1)
+    >>> for item in "aaaaaabbbb":
+    ...     recent.offer(item)
+    >>> recent.estimate("a"), recent.estimate("b").estimate, recent.total
+    (Estimate(estimate=0, lower=0, upper=0), 4, 4)
+    """
+
+    def __init__(self, window: int, epsilon: float, counters: int = 3) -> None:
+        if counters < 2:
+            raise SaltwiseValueError(f"counters is {counters!r}; it must be a whole number from 2 on.")
+        if window < 1 or window % (counters - 1):
+            raise SaltwiseValueError(f"window is {window!r}; it must be a multiple of counters - 1 = {counters - 1}.")
+        self.window = window
+        self.epsilon = epsilon
+        self.counters: deque[LossyCounting[Item]] = deque([LossyCounting(epsilon)], maxlen=counters)
+        """Oldest first."""
+        self._step = window // (counters - 1)
+        self.left = self._step
+        """Rows until the next counter starts."""
+
+    @property
+    def total(self) -> int:
+        """Rows that an answer is about."""
+        return self.counters[0].total
+
+    def __len__(self) -> int:
+        """Return how many items the counter that answers keeps."""
+        return len(self.counters[0])
+
+    def offer(self, item: Item, weight: int = 1) -> None:
+        """Add `weight` rows of one item.
+
+        Raises:
+            SaltwiseValueError: the weight is not a whole number from 1 on.
+        """
+        check_whole("weight", weight)
+        while weight:
+            part = min(weight, self.left)
+            for counter in self.counters:
+                counter.offer(item, part)
+            weight -= part
+            self.left -= part
+            if not self.left:
+                self.counters.append(LossyCounting(self.epsilon))  # where there are x, the oldest one goes
+                self.left = self._step
+
+    def offer_together(self, weights: Mapping[Item, int]) -> None:
+        """Add rows of many items that came in an order which nobody knows: no counter starts among them.
+
+        An answer is then about so many more rows than W at most as came together last.
+
+        Raises:
+            SaltwiseValueError: a weight is not a whole number from 1 on.
+
+        >>> recent = SlidingCounts(window=4, epsilon=0.1)
+        >>> for rows in {"a": 6}, {"b": 2, "c": 2}, {"b": 3}:
+        ...     recent.offer_together(rows)
+        >>> recent.estimate("a").estimate, recent.estimate("b").estimate, recent.total
+        (0, 5, 7)
+        """
+        for counter in self.counters:
+            counter.offer_together(weights)
+        self.left -= sum(weights.values())
+        if self.left <= 0:
+            self.counters.append(LossyCounting(self.epsilon))
+            self.left = self._step
+
+    def estimate(self, item: Item) -> Estimate:
+        """Return the rows of an item in the window: those counted, and bounds."""
+        return self.counters[0].estimate(item)
+
+    def frequent(self, support: float) -> list[tuple[Item, Estimate]]:
+        """Return the items that may have a share of `support` in the window, highest count first.
+
+        Raises:
+            SaltwiseValueError: the support is not above epsilon and up to 1.
+        """
+        return self.counters[0].frequent(support)

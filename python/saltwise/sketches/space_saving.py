@@ -1,0 +1,354 @@
+"""SpaceSaving: the keys that own most of a stream, in bounded memory, equal counter by counter to the plugin's.
+
+Metwally, Agrawal, El Abbadi, "Efficient Computation of Frequent and Top-k Elements in Data Streams", ICDT 2005.
+
+After ``total`` rows, for every item with ``count`` and ``error`` on its counter::
+
+    count - error <= true count <= count,      error <= absent <= total / capacity
+
+and an item without a counter was seen at most ``absent`` times. So every item with a share of 1/capacity or more has a
+counter. Merging follows Agarwal et al., "Mergeable Summaries" (PODS 2012), and keeps all of this.
+
+The counters lie in a Stream-Summary that is kept lazily: those filed at one count form a bucket, oldest first, and the
+buckets form a list in ascending order. A row of a known item only counts. Only when the lowest count is wanted,
+counters that have grown since are filed anew, from the lowest bucket upwards. A row costs O(1), amortised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._jit import inlined
+from ..errors import SaltwiseValueError
+from ..keys import ITEM_TYPES, Item
+from . import sketch_bytes
+from .sketch_bytes import BYTES_OF
+
+Records = Any
+"""A numpy array of records."""
+
+NIL = -1
+MAX_CAPACITY = 1 << 24
+
+COUNTER = np.dtype([("count", "i8"), ("error", "i8"), ("bucket", "i4"), ("newer", "i4"), ("older", "i4")])
+BUCKET = np.dtype([("level", "i8"), ("oldest", "i4"), ("newest", "i4"), ("above", "i4"), ("below", "i4")])
+WHOLE = np.dtype(
+    [
+        ("size", "i4"),
+        ("buckets", "i4"),
+        ("lowest", "i4"),
+        ("highest", "i4"),
+        ("unused", "i4"),
+        ("total", "i8"),
+        ("unseen", "i8"),
+    ]
+)
+
+
+class Summary(NamedTuple):
+    """A Stream-Summary as arrays of records: COUNTER, BUCKET, and one WHOLE."""
+
+    counters: Records
+    buckets: Records
+    whole: Records
+
+
+def empty_summary(capacity: int) -> Summary:
+    """Return a summary of `capacity` counters, of which none is in use."""
+    whole = np.zeros(1, WHOLE)
+    for end in ("lowest", "highest", "unused"):
+        whole[end] = NIL
+    return Summary(np.empty(capacity, COUNTER), np.empty(capacity + 1, BUCKET), whole)
+
+
+@inlined
+def count_known(s: Summary, counter: int, weight: int) -> None:
+    """Count rows of the item on `counter`."""
+    s.whole[0]["total"] += weight
+    s.counters[counter]["count"] += weight
+
+
+@inlined
+def count_new(s: Summary, weight: int) -> int:
+    """Count rows of an item without a counter; return the counter that now stands for it.
+
+    It is a fresh one, or the oldest of the lowest count.
+    """
+    whole = s.whole[0]
+    whole["total"] += weight
+    if whole["size"] < len(s.counters):
+        return append(s, whole["unseen"] + weight, whole["unseen"], NIL)
+    counter = s.buckets[whole["lowest"]]["oldest"]
+    while s.counters[counter]["count"] > s.buckets[whole["lowest"]]["level"]:
+        _file(s, counter, _unfile(s, counter))
+        counter = s.buckets[whole["lowest"]]["oldest"]
+    s.counters[counter]["error"] = s.counters[counter]["count"]
+    s.counters[counter]["count"] += weight
+    _file(s, counter, _unfile(s, counter))
+    return int(counter)
+
+
+@inlined
+def append(s: Summary, count: int, error: int, under: int) -> int:
+    """Take a fresh counter into use; `under` is a bucket below its place, or NIL."""
+    counter = s.whole[0]["size"]
+    s.whole[0]["size"] = counter + 1
+    s.counters[counter]["count"] = count
+    s.counters[counter]["error"] = error
+    _file(s, counter, under)
+    return int(counter)
+
+
+@inlined
+def _file(s: Summary, counter: int, start: int) -> None:
+    """Append a counter to the bucket of its count, which lies above `start` (NIL: anywhere)."""
+    level = s.counters[counter]["count"]
+    under = start
+    over = s.whole[0]["lowest"] if under == NIL else s.buckets[under]["above"]
+    while over != NIL and s.buckets[over]["level"] < level:
+        under = over
+        over = s.buckets[over]["above"]
+    bucket = over if over != NIL and s.buckets[over]["level"] == level else _new_bucket(s, level, under, over)
+    newest = s.buckets[bucket]["newest"]
+    s.counters[counter]["bucket"] = bucket
+    s.counters[counter]["newer"] = NIL
+    s.counters[counter]["older"] = newest
+    if newest == NIL:
+        s.buckets[bucket]["oldest"] = counter
+    else:
+        s.counters[newest]["newer"] = counter
+    s.buckets[bucket]["newest"] = counter
+
+
+@inlined
+def _unfile(s: Summary, counter: int) -> int:
+    """Take a counter out of its bucket; return the highest bucket that is certainly below its next place."""
+    bucket = s.counters[counter]["bucket"]
+    before = s.counters[counter]["older"]
+    after = s.counters[counter]["newer"]
+    if before == NIL:
+        s.buckets[bucket]["oldest"] = after
+    else:
+        s.counters[before]["newer"] = after
+    if after == NIL:
+        s.buckets[bucket]["newest"] = before
+    else:
+        s.counters[after]["older"] = before
+    if s.buckets[bucket]["oldest"] != NIL:
+        return int(bucket)
+    under = s.buckets[bucket]["below"]
+    _join(s, under, s.buckets[bucket]["above"])
+    s.buckets[bucket]["above"] = s.whole[0]["unused"]
+    s.whole[0]["unused"] = bucket
+    return int(under)
+
+
+@inlined
+def _new_bucket(s: Summary, level: int, under: int, over: int) -> int:
+    bucket = s.whole[0]["unused"]
+    if bucket != NIL:
+        s.whole[0]["unused"] = s.buckets[bucket]["above"]
+    else:
+        bucket = s.whole[0]["buckets"]
+        s.whole[0]["buckets"] = bucket + 1
+    s.buckets[bucket]["level"] = level
+    s.buckets[bucket]["oldest"] = NIL
+    s.buckets[bucket]["newest"] = NIL
+    _join(s, under, bucket)
+    _join(s, bucket, over)
+    return int(bucket)
+
+
+@inlined
+def _join(s: Summary, under: int, over: int) -> None:
+    """Make `over` the bucket next above `under`; NIL stands for either end."""
+    if under == NIL:
+        s.whole[0]["lowest"] = over
+    else:
+        s.buckets[under]["above"] = over
+    if over == NIL:
+        s.whole[0]["highest"] = under
+    else:
+        s.buckets[over]["below"] = under
+
+
+class Counted(NamedTuple):
+    """An item, its count, and by how much that may be too high."""
+
+    item: Item
+    count: int  # type: ignore[assignment]  # the name that SQL has
+    error: int
+
+
+class Estimate(NamedTuple):
+    """How often an item was counted: the true count lies in [lower, upper]."""
+
+    estimate: int
+    lower: int
+    upper: int
+
+
+class SpaceSaving:
+    """A SpaceSaving summary of whole numbers or of texts, and of None, which is SQL's NULL.
+
+    Args:
+        capacity: counters, 1 ... 2^24. With capacity = 4 / theta, an item with ``count >= theta * total`` has a true
+            share of at least 3/4 theta.
+        item_type: the items' type in SQL: bigint, int, smallint, tinyint or string.
+
+    Raises:
+        SaltwiseValueError: an argument is not allowed.
+
+    >>> sketch = SpaceSaving(2, "string")
+    >>> for word in "a b a c a".split():
+    ...     sketch.offer(word)
+    >>> sketch.top(1)
+    [Counted(item='a', count=3, error=0)]
+    >>> sketch.estimate("b")
+    Estimate(estimate=0, lower=0, upper=2)
+    """
+
+    def __init__(self, capacity: int, item_type: str = "bigint") -> None:
+        if not 1 <= capacity <= MAX_CAPACITY:
+            raise SaltwiseValueError(f"capacity is {capacity}; it must be a whole number from 1 to {MAX_CAPACITY}.")
+        if item_type not in ITEM_TYPES:
+            raise SaltwiseValueError.unknown("item_type", item_type, ITEM_TYPES)
+        self.capacity = capacity
+        self.item_type = item_type
+        self._s = empty_summary(capacity)
+        self._items: list[Item] = []
+        self._counter_of: dict[Item, int] = {}
+
+    def offer(self, item: Item, weight: int = 1) -> None:
+        """Count `weight` rows of an item, at least one.
+
+        Raises:
+            SaltwiseValueError: the item is not of the sketch's type, or the weight is below 1.
+        """
+        if weight < 1:
+            raise SaltwiseValueError(f"weight is {weight}; it must be a whole number from 1 on.")
+        known = self._counter_of.get(item)
+        if known is not None:
+            count_known(self._s, known, weight)
+            return
+        self._check(item)
+        counter = count_new(self._s, weight)
+        if counter == len(self._items):
+            self._items.append(item)
+        else:
+            del self._counter_of[self._items[counter]]
+            self._items[counter] = item
+        self._counter_of[item] = counter
+
+    def _check(self, item: Item) -> None:
+        if item is None or (isinstance(item, str) and self.item_type == "string"):
+            return
+        if isinstance(item, int) and self.item_type != "string":
+            limit = 1 << 8 * BYTES_OF[self.item_type] - 1
+            if -limit <= item < limit:
+                return
+        raise SaltwiseValueError(f"item is {item!r}; it must be a {self.item_type}, the type of the sketch, or None.")
+
+    @property
+    def total(self) -> int:
+        """Rows counted."""
+        return int(self._s.whole[0]["total"])
+
+    @property
+    def absent(self) -> int:
+        """How often an item without a counter may have been seen."""
+        if len(self) < self.capacity:
+            return int(self._s.whole[0]["unseen"])
+        return int(self._s.counters["count"].min())
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __contains__(self, item: object) -> bool:
+        return item in self._counter_of
+
+    def estimate(self, item: Item) -> Estimate:
+        """Return how often an item was counted, with certain bounds."""
+        counter = self._counter_of.get(item)
+        if counter is None:
+            return Estimate(0, 0, self.absent)
+        count, error = self._counted(counter)
+        return Estimate(count, count - error, count)
+
+    def _counted(self, counter: int) -> tuple[int, int]:
+        return int(self._s.counters[counter]["count"]), int(self._s.counters[counter]["error"])
+
+    def top(self, k: int | None = None) -> list[Counted]:
+        """Return the k items with the highest counts, all by default; of equal counts the smallest error first."""
+        counts, errors = (self._s.counters[column][: len(self)].tolist() for column in ("count", "error"))
+        return self._ranked(map(Counted, self._items, counts, errors))[:k]
+
+    def _ranked(self, entries: Iterable[Counted]) -> list[Counted]:
+        return sorted(
+            entries, key=lambda entry: (-entry.count, entry.error, sketch_bytes.row_of(entry.item, self.item_type))
+        )
+
+    def merge(self, other: SpaceSaving) -> SpaceSaving:
+        """Return a summary, of this one's capacity, of the rows of both.
+
+        An item's counts add up; a summary without the item adds what it may have missed to count and error.
+
+        Raises:
+            SaltwiseValueError: the other one counts items of another type.
+        """
+        if other.item_type != self.item_type:
+            raise SaltwiseValueError(
+                f"the other sketch counts items of type {other.item_type}; it must be {self.item_type}, as here."
+            )
+        missed_here, missed_there = self.absent, other.absent
+        merged = []
+        for item, count, error in self.top():
+            there = other._counter_of.get(item)
+            more, wrong = (missed_there, missed_there) if there is None else other._counted(there)
+            merged.append(Counted(item, count + more, error + wrong))
+        merged += [
+            Counted(item, count + missed_here, error + missed_here)
+            for item, count, error in other.top()
+            if item not in self
+        ]
+        merged = self._ranked(merged)
+        dropped = merged[self.capacity].count if len(merged) > self.capacity else 0
+        whole = SpaceSaving(self.capacity, self.item_type)
+        whole._fill(merged[: self.capacity], self.total + other.total, max(missed_here + missed_there, dropped))
+        return whole
+
+    def to_bytes(self) -> bytes:
+        """Return the summary as the plugin's ``space_saving_agg`` writes it: the same rows give the same bytes.
+
+        >>> sketch = SpaceSaving(10)
+        >>> sketch.offer(7)
+        >>> SpaceSaving.from_bytes(sketch.to_bytes()).top()
+        [Counted(item=7, count=1, error=0)]
+        """
+        entries: list[tuple[Item, int, int]] = [*self.top()]
+        return sketch_bytes.write(sketch_bytes.Content(self.item_type, self.capacity, self.total, self.absent, entries))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> SpaceSaving:
+        """Read what :meth:`to_bytes`, or Spark's ``space_saving_agg`` or ``space_saving_merge``, wrote.
+
+        Raises:
+            SaltwiseValueError: the bytes are no sketch, a newer one, damaged, or one of items of another type.
+        """
+        content = sketch_bytes.read(bytes(data), MAX_CAPACITY)
+        sketch = cls(content.capacity, content.item_type)
+        sketch._fill(sketch._ranked(Counted(*entry) for entry in content.entries), content.total, content.absent)
+        return sketch
+
+    def _fill(self, entries: list[Counted], total: int, absent: int) -> None:
+        """Take these counters, which come highest count first, into an empty summary."""
+        s = self._s
+        for item, count, error in reversed(entries):
+            highest = s.whole[0]["highest"]
+            under = s.buckets[highest]["below"] if highest != NIL and s.buckets[highest]["level"] == count else highest
+            self._counter_of[item] = append(s, count, error, under)
+            self._items.append(item)
+        s.whole["total"], s.whole["unseen"] = total, absent

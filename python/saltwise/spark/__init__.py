@@ -1,0 +1,1 @@
+"""Everything that plans queries in Spark, or reads what they did."""

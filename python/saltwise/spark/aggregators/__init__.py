@@ -1,0 +1,1 @@
+"""Aggregates in Python that merge: the protocol, its check, and the tasks that run them."""

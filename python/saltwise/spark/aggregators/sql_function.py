@@ -1,0 +1,67 @@
+"""Aggregates in Python as SQL functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...errors import SaltwiseError, SaltwiseValueError
+from .protocol import Aggregator
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS = 1 << 17
+"""Rows of a group that update gets at a time."""
+
+
+def register_aggregator(spark: SparkSession, name: str, aggregator: Aggregator) -> None:
+    """Register an Aggregator as a temporary SQL function of its columns, as a grouped-aggregate pandas UDF.
+
+    Spark gives such a function whole groups, so SQL has the results, not the plan: ``skew_groupby(...).agg`` alone
+    splits groups. Spark also takes no aggregate of its own beside it in a query block, makes doubles of whole numbers
+    among NULLs, and gives NULL for NaN. The package has to be installed where tasks run.
+
+    Args:
+        spark: a classic or a Connect session.
+        name: of the function; it takes as many arguments as the Aggregator has columns, whose names it passes on.
+        aggregator: what it computes.
+
+    Raises:
+        SaltwiseValueError: the Aggregator returns a struct, which Spark takes from no such function.
+        SaltwiseError: pandas is not installed.
+
+    >>> from saltwise.aggregates import ApproxDistinct
+    >>> register_aggregator(spark, "about_distinct", ApproxDistinct("value"))
+    >>> spark.sql("SELECT about_distinct(id) AS n FROM VALUES ('a'), ('b'), ('a') AS t(id)").collect()
+    [Row(n=2)]
+    """
+    try:
+        import pandas as pd
+        import pyarrow as pa
+        from pyspark.sql.pandas.functions import pandas_udf
+    except ImportError as error:
+        raise SaltwiseError(f"register_aggregator needs {error.name}: run pip install 'saltwise[arrow]'.") from error
+    from .plan import type_of
+
+    returns = type_of(spark, aggregator.returns)
+    if returns.typeName() == "struct":
+        raise SaltwiseValueError(
+            f"{type(aggregator).__name__} returns a {returns.simpleString()}, and Spark takes no struct from an "
+            "aggregate function in Python: register one that returns an array of it, or use skew_groupby(...).agg."
+        )
+    names = [column if isinstance(column, str) else f"_{i}" for i, column in enumerate(aggregator.columns)]
+
+    def of_group(first: Any, *others: Any) -> Any:
+        columns = [first, *others]
+        if len(columns) != len(names):
+            raise SaltwiseValueError(f"{name} got {len(columns)} arguments; it takes {len(names)}: {', '.join(names)}.")
+        rows = pa.RecordBatch.from_arrays([pa.Array.from_pandas(column) for column in columns], names)
+        state = aggregator.zero()
+        for start in range(0, rows.num_rows, ROWS):
+            batch = rows.slice(start, ROWS)
+            state = aggregator.update(state, batch if aggregator.batches == "arrow" else batch.to_pandas())
+        return aggregator.finish(state)
+
+    # Spark reads them, and pandas is not there where this module is imported.
+    of_group.__annotations__ = {"first": pd.Series, "others": pd.Series, "return": Any}
+    spark.udf.register(name, pandas_udf(of_group, returns))  # type: ignore[call-overload]

@@ -1,0 +1,117 @@
+"""Every call into what pyspark keeps private, and every difference between its versions.
+
+Spark has no public way to ask which function a Column calls, whether a class is on the JVM's class path, or what its
+status store holds. When a new Spark line breaks one of these, this module alone changes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from .aggregate_calls import Call, parse_call
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Return whether a session is one of Spark Connect."""
+    return not hasattr(spark, "_jsparkSession")
+
+
+def builder_options(builder: SparkSession.Builder) -> dict[str, Any]:
+    """Return the confs that a session builder was given."""
+    options: dict[str, Any] = builder._options
+    return options
+
+
+def spark_is_running() -> bool:
+    """Return whether this process has a classic SparkContext."""
+    from pyspark import SparkContext
+
+    return SparkContext._active_spark_context is not None
+
+
+def class_is_missing(name: str) -> bool:
+    """Return whether the JVM of this process runs without a class; False where there is no JVM."""
+    from pyspark import SparkContext
+
+    jvm: Any = SparkContext._jvm
+    if jvm is None:
+        return False
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    return loader.getResource(name.replace(".", "/") + ".class") is None
+
+
+def status_store(context: SparkContext) -> Any:
+    """Return Spark's status store, once it was told of everything that has happened."""
+    scala_context: Any = context._jsc.sc()
+    scala_context.listenerBus().waitUntilEmpty()
+    return scala_context.statusStore()
+
+
+def call_of(column: Any) -> Call | None:
+    """Return the call that a Column, its alias apart, consists of; None where it is anything else.
+
+    >>> call_of(F.sum("bytes").alias("total")).name  # doctest: +SKIP
+    'sum'
+    """
+    # By the name of its module, because Connect's may not be importable, and a Column has every attribute.
+    remote = type(column).__module__.startswith("pyspark.sql.connect.")
+    return _of_connect(column._expr) if remote else _of_catalyst(column)
+
+
+def _of_connect(expression: Any) -> Call | None:
+    from pyspark.sql.connect.column import Column as ConnectColumn
+
+    kind = type(expression).__name__
+    if kind == "ColumnAlias":
+        return _of_connect(getattr(expression, "_child", None) or expression._parent)
+    if kind == "SQLExpression":
+        return parse_call(expression._expr)
+    if kind not in ("UnresolvedFunction", "CallFunction"):
+        return None
+    arguments = [] if repr(expression._args) == "[unresolvedstar()]" else expression._args
+    distinct = getattr(expression, "_is_distinct", False)
+    return Call(expression._name.lower(), [ConnectColumn(argument) for argument in arguments], distinct)
+
+
+def _of_catalyst(column: Any) -> Call | None:
+    from pyspark import SparkContext
+
+    sql: Any = SparkContext._jvm.org.apache.spark.sql  # type: ignore[union-attr]
+    if type(column).__module__ == "pyspark.sql.classic.column":  # Spark 4
+        converter = getattr(getattr(sql.classic, "ColumnNodeToExpressionConverter$"), "MODULE$")
+        expression, to_column = converter.apply(column._jc.node()), sql.classic.ExpressionUtils.column
+    else:
+        expression, to_column = column._jc.expr(), sql.Column
+    if _kind(expression) == "Alias":
+        expression = expression.child()
+    if _kind(expression) == "UnresolvedFunction":
+        name, arguments = expression.nameParts().mkString("."), expression.arguments()
+        nulls = expression.ignoreNulls()  # whether IGNORE NULLS was said; from Spark 4.2 on, whether anything was
+        if nulls is True or (nulls is not False and nulls.isDefined()):
+            return None
+    elif _kind(expression) == "AggregateExpression":
+        function = expression.aggregateFunction()
+        name, arguments = function.prettyName(), function.children()
+    else:
+        return None
+    stars = arguments.mkString(",") == "*"
+    columns = [] if stars else [type(column)(to_column(arguments.apply(i))) for i in range(arguments.size())]
+    if _kind(expression) == "AggregateExpression" and name in ("any_value", "first"):
+        columns.append(F.lit(function.ignoreNulls()))
+    condition = expression.filter()
+    return Call(
+        name.lower(),
+        columns,
+        expression.isDistinct(),
+        type(column)(to_column(condition.get())) if condition.isDefined() else None,
+    )
+
+
+def _kind(expression: Any) -> str:
+    return str(expression.getClass().getSimpleName())

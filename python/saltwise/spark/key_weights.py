@@ -1,0 +1,129 @@
+"""What the keys of a DataFrame cost: the pass over the key columns from which a placement is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, BinaryType, MapType, NumericType, StringType, StructType
+
+from ..errors import SaltwiseValueError, check_whole
+from ..options import default_capacity, default_theta
+from ..placement.history import Weights, check_weight
+from .session import require_plugin, session_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, Row
+
+COSTS = ("rows", "bytes", "rows^2")
+
+_SLOT = 8
+"""Bytes of a column in Spark's UnsafeRow, beside those of a text, of bytes or of nested values."""
+
+
+def weights_of(
+    df: DataFrame,
+    keys: Column | str | Sequence[Column | str],
+    cost: Column | str = "rows",
+    capacity: int | None = None,
+) -> Weights:
+    """Find the heavy keys of a DataFrame, and what they cost.
+
+    Rows are counted in one pass over the key columns, by ``heavy_hitters`` of their 64-bit hash; a count is a lower
+    bound. Any other cost is added up exactly, key by key, before the heaviest are taken: one shuffle of a hash and a
+    number for each key.
+
+    Args:
+        df: what is to be grouped.
+        keys: the key columns.
+        cost: of a key: its "rows", its "bytes" (as Spark keeps rows), "rows^2", or the sum of a Column of numbers.
+        capacity: how many keys are found at most; 20 for each of the session's partitions by default.
+
+    Returns:
+        Hashes and weights, for :meth:`saltwise.PlacementStore.plan`.
+
+    Raises:
+        SaltwiseValueError: there is no key, no such cost, or a weight is negative, NaN, infinite or NULL.
+        PluginMissingError: rows are to be counted, and the session has no plugin.
+
+    >>> weights_of(df, "k").weights
+    array([2., 1.])
+    """
+    columns = [keys] if isinstance(keys, str) or not isinstance(keys, Sequence) else list(keys)
+    if not columns:
+        raise SaltwiseValueError("keys is empty; name at least one column to group by.")
+    if capacity is None:
+        capacity = default_capacity(default_theta(int(session_options(df.sparkSession)["partitions"])))
+    check_whole("capacity", capacity)
+    key_type = ", ".join(field.dataType.simpleString() for field in df.select(*columns).schema)
+    key = F.xxhash64(*columns)
+    if isinstance(cost, str) and cost == "rows":
+        require_plugin(df.sparkSession)
+        return _counted(df.select(key.alias("hash")), key_type, capacity)
+    return _added_up(df.select(key.alias("hash"), _weight(df, cost).alias("weight")), key_type, capacity, cost)
+
+
+def _counted(hashes: DataFrame, key_type: str, capacity: int) -> Weights:
+    top = F.call_function("heavy_hitters", "hash", F.lit(capacity), F.lit(capacity))
+    found = hashes.agg(F.count(F.lit(1)).alias("rows"), top.alias("top")).first()
+    assert found is not None
+    heavy = [(row["item"], row["count"] - row["error"]) for row in found["top"] or ()]
+    heavy = [(key, lower) for key, lower in heavy if lower > 0]
+    return _weights(key_type, heavy, float(found["rows"]))
+
+
+def _added_up(weighted: DataFrame, key_type: str, capacity: int, cost: Column | str) -> Weights:
+    weight = F.col("weight")
+    of_key = weighted.groupBy("hash").agg(
+        (F.pow(F.sum(weight), F.lit(2)) if isinstance(cost, str) and cost == "rows^2" else F.sum(weight)).alias(
+            "weight"
+        ),
+        F.min(weight).alias("low"),
+        F.max(weight).alias("high"),  # Spark takes NaN for the highest number
+        F.max(weight.isNull()).alias("missing"),
+    )
+    of_key.persist()
+    try:
+        whole = of_key.agg(F.sum("weight"), F.min("low"), F.max("high"), F.max("missing")).first()
+        assert whole is not None
+        _check_weights(whole)
+        heaviest = of_key.where("weight > 0").orderBy(F.desc("weight"), "hash").limit(capacity)
+        heavy = [(row["hash"], row["weight"]) for row in heaviest.collect()]
+        return _weights(key_type, heavy, float(whole[0] or 0))
+    finally:
+        of_key.unpersist()
+
+
+def _check_weights(whole: Row) -> None:
+    _, low, high, missing = whole
+    for weight in () if missing is None else (low, high, None if missing else 0.0):
+        check_weight(weight)
+
+
+def _weights(key_type: str, heavy: Sequence[tuple[int, float]], total: float) -> Weights:
+    keys = np.array([key for key, _ in heavy], np.int64)
+    return Weights(key_type, keys, np.array([weight for _, weight in heavy], np.float64), total)
+
+
+def _weight(df: DataFrame, cost: Column | str) -> Column:
+    if not isinstance(cost, str):
+        field = df.select(cost).schema[0]
+        if not isinstance(field.dataType, NumericType):
+            raise SaltwiseValueError(
+                f"cost is {field.name!r} of type {field.dataType.simpleString()}; it must be a number for each row."
+            )
+        return cost.cast("double")
+    if cost not in COSTS:
+        raise SaltwiseValueError.unknown("cost", cost, COSTS)
+    if cost == "rows^2":
+        return F.lit(1.0)
+    parts = [F.lit(_SLOT * len(df.columns))]
+    for field in df.schema:
+        column = F.col("`" + field.name.replace("`", "``") + "`")
+        if isinstance(field.dataType, (StringType, BinaryType)):
+            parts.append(F.coalesce(F.octet_length(column), F.lit(0)))
+        elif isinstance(field.dataType, (StructType, ArrayType, MapType)):
+            parts.append(F.coalesce(F.octet_length(F.to_json(column)), F.lit(0)))
+    return sum(parts[1:], parts[0]).cast("double")

@@ -1,0 +1,208 @@
+"""What each worker of a query received, read from Spark's own status store."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from ..errors import SaltwiseError
+from .compat import is_connect, status_store
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+
+_JOB_GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+
+
+@dataclass(frozen=True)
+class WorkerLoads(Generic[T]):
+    """What the workers of one query received, and what left them.
+
+    >>> WorkerLoads(rows=[6, 0], states=3, seconds=0.1).max_to_mean
+    2.0
+    """
+
+    rows: list[int]
+    """Rows that each worker received, in the order of its number; a worker without rows has 0."""
+    states: int
+    """Partial states that travelled to the final aggregation."""
+    seconds: float
+    """Wall time of the action."""
+    result: T | None = field(default=None, repr=False)
+    """What the action returned."""
+
+    @property
+    def mean(self) -> float:
+        """Rows of the average worker."""
+        return sum(self.rows) / len(self.rows) if self.rows else 0.0
+
+    @property
+    def max_to_mean(self) -> float:
+        """Rows of the fullest worker, as a multiple of the mean; 1.0 where there are no rows."""
+        return max(self.rows) / self.mean if any(self.rows) else 1.0
+
+
+def worker_loads(spark: SparkSession, action: Callable[[], T]) -> WorkerLoads[T]:
+    """Run an action with one aggregate and return what each worker received.
+
+    The workers are the tasks that read what SkewRoute sent, or keys that were placed. In a plan without these they are
+    the tasks that read the first shuffle: its reducers, which stock Spark sends partial states. With ``split`` the
+    tasks that merge states, beside those that read whole partitions, count as workers too. It needs no running UI.
+
+    Args:
+        spark: a classic session.
+        action: what runs the query, such as ``df.collect``; a query that was cached has nothing to run.
+
+    Raises:
+        SaltwiseError: the session is a Connect session, or the action read no shuffle, or it ran several
+            aggregates, whose workers cannot be told apart.
+
+    >>> df = spark.range(1000).skew_groupby(F.col("id") % 2, strategy="shuffle", partitions=4).count()
+    >>> worker_loads(spark, df.collect).rows  # doctest: +SKIP
+    [250, 250, 250, 250]
+    """
+    if is_connect(spark):
+        raise SaltwiseError(
+            "worker_loads reads Spark's status store, which a Connect session lacks: use a classic session."
+        )
+    context = spark.sparkContext
+    with _job_group(context) as group:
+        started = perf_counter()
+        result = action()
+        seconds = perf_counter() - started
+    stages = _stages(context, group)
+    workers = _workers(stages)
+    tasks = [task for stage in workers for task in stage.tasks()]
+    rows = [task.shuffleReadMetrics().recordsRead() for task in tasks]
+    if workers[0].routes(stages):
+        states = sum(task.shuffleWriteMetrics().recordsWritten() for task in tasks)
+    else:
+        states = sum(rows)
+    return WorkerLoads(rows, states, seconds, result)
+
+
+def measured_tasks(spark: SparkSession, action: Callable[[], object]) -> list[list[dict[str, int]]]:
+    """Run an action and return what each task of each of its stages took, in the order of stages and partitions.
+
+    Args:
+        spark: a classic session.
+        action: what runs the query.
+
+    Returns:
+        a list a stage, of dicts with milliseconds, bytes_written and records_written (to the shuffle), and peak_memory
+        in bytes.
+    """
+    with _job_group(spark.sparkContext) as group:
+        action()
+    return [
+        [
+            {
+                "milliseconds": task.executorRunTime(),
+                "bytes_written": task.shuffleWriteMetrics().bytesWritten(),
+                "records_written": task.shuffleWriteMetrics().recordsWritten(),
+                "peak_memory": task.peakExecutionMemory(),
+            }
+            for task in stage.tasks()
+        ]
+        for stage in _stages(spark.sparkContext, group)
+    ]
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """A stage that ran, as the status store has it."""
+
+    store: Any
+    id: int
+    operators: frozenset[str]
+    rdds: frozenset[int]
+    sources: frozenset[int]
+    """The RDDs whose shuffle it reads."""
+
+    def reads(self, other: _Stage) -> bool:
+        return not self.sources.isdisjoint(other.rdds)
+
+    def routes(self, stages: list[_Stage]) -> frozenset[int]:
+        """Return the stages with a SkewRoute whose shuffle it reads."""
+        return frozenset(other.id for other in stages if "SkewRoute" in other.operators and self.reads(other))
+
+    def tasks(self) -> list[Any]:
+        """Return the metrics of the task of each partition that succeeded, whichever attempt it was."""
+        succeeded = {}
+        last = self.store.lastStageAttempt(self.id)
+        for attempt in range(last.attemptId() + 1):
+            for task in _each(self.store.taskList(self.id, attempt, 2**31 - 1)):
+                if task.status() == "SUCCESS":
+                    succeeded[task.partitionId()] = task.taskMetrics().get()
+        return [succeeded[partition] for partition in sorted(succeeded)]
+
+
+def _workers(stages: list[_Stage]) -> list[_Stage]:
+    """Return the stages whose tasks are the workers: one, or with `split` the two that read the same shuffle."""
+    readers = [stage for stage in stages if any(stage.reads(other) for other in stages)]
+    routed = [stage for stage in readers if stage.routes(stages)]
+    first = [stage for stage in readers if not any(stage.reads(other) for other in readers)]
+    placed = [stage for stage in readers if "SkewReceive" in stage.operators]
+    found = routed or placed or first
+    if not found:
+        raise SaltwiseError("The action read no shuffle: run an aggregate, and one that is not cached.")
+    aggregates = len({stage.routes(stages) for stage in routed}) if routed else len(found)
+    if aggregates > 1:
+        raise SaltwiseError(f"The action ran {aggregates} aggregates: measure one at a time.")
+    return found
+
+
+def _stages(context: SparkContext, group: str) -> list[_Stage]:
+    """Return the stages that ran for a job group, and not those that Spark skipped."""
+    store = status_store(context)
+    tracker = context.statusTracker()
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+    ids = sorted({stage for job in jobs if job is not None for stage in job.stageIds})
+    # The store forgets stages that Spark skipped before any other, so it may know nothing of them.
+    infos = [(id, tracker.getStageInfo(id)) for id in ids]
+    return [_stage(store, id) for id, info in infos if info is not None and info.numCompletedTasks >= info.numTasks > 0]
+
+
+def _stage(store: Any, id: int) -> _Stage:
+    graph = store.operationGraphForStage(id)
+    clusters = list(_clusters(graph.rootCluster()))
+    return _Stage(
+        store,
+        id,
+        operators=frozenset(cluster.name() for cluster in clusters),
+        rdds=frozenset(node.id() for cluster in clusters for node in _each(cluster.childNodes())),
+        sources=frozenset(edge.fromId() for edge in _each(graph.incomingEdges())),
+    )
+
+
+def _clusters(cluster: Any) -> Iterator[Any]:
+    yield cluster
+    for child in _each(cluster.childClusters()):
+        yield from _clusters(child)
+
+
+def _each(seq: Any) -> Iterator[Any]:
+    """Iterate over a Scala collection."""
+    iterator = seq.iterator()
+    while iterator.hasNext():
+        yield iterator.next()
+
+
+@contextmanager
+def _job_group(context: SparkContext) -> Iterator[str]:
+    """Run jobs under a group of their own, then under the one before."""
+    before = [context.getLocalProperty(name) for name in _JOB_GROUP]
+    group = f"saltwise-{uuid.uuid4()}"
+    context.setJobGroup(group, "saltwise worker loads")
+    try:
+        yield group
+    finally:
+        for name, value in zip(_JOB_GROUP, before, strict=True):
+            context.setLocalProperty(name, value)  # type: ignore[arg-type]

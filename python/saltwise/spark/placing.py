@@ -1,0 +1,48 @@
+"""Puts rows where a partition function says, with Spark's public functions: each worker's in a partition of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.functions import pandas_udf
+
+from .arrow_engine import WORKER, worker_numbers
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from ..placement.partition_function import PartitionFunction
+
+HASH, NUMBER = "hash", "number"
+
+
+def worker_of(hashes: Column, function: PartitionFunction) -> Column:
+    """Return the worker of each key, from 0 on; saltwise has to be installed where Spark's Python workers run.
+
+    Args:
+        hashes: 64-bit hashes of the keys.
+        function: what places them.
+    """
+
+    def place(hashes: pd.Series) -> pd.Series:
+        return pd.Series(function.place(hashes.to_numpy()))
+
+    return pandas_udf(place, "int")(hashes)  # type: ignore[call-overload, no-any-return]
+
+
+def placed(rows: DataFrame, function: PartitionFunction) -> DataFrame:
+    """Send rows to their workers.
+
+    Args:
+        rows: with the 64-bit hash of their key in the column "hash".
+        function: what places them.
+
+    Returns:
+        The rows, with the columns "worker", and "number": what Spark's hash partitioning sends to that worker's
+        partition. A group-by whose first key is "number" needs no further shuffle.
+    """
+    numbers = F.array(*(F.lit(number) for number in worker_numbers(function.workers).tolist()))
+    numbered = rows.withColumn(WORKER, worker_of(F.col(HASH), function)).withColumn(NUMBER, numbers[F.col(WORKER)])
+    return numbered.repartition(function.workers, NUMBER)

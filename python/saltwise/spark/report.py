@@ -1,0 +1,326 @@
+"""skew_report: which keys are hot, what each strategy would make of them, and what to do."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from pyspark.sql import functions as F
+
+from ..errors import SaltwiseValueError
+from ..options import EPSILON, SkewOptions, default_capacity, default_theta
+from ..splitting.prediction import STRATEGIES, predict
+from .explain import explain
+from .session import require_plugin
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import Column, DataFrame
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+_SHOWN = 10
+"""Hot keys that are printed; all of them are in `hot_keys`."""
+
+_BALANCED = 1.2
+"""max/mean up to which nobody needs to do anything."""
+
+
+@dataclass(frozen=True)
+class HotKey:
+    """A key whose share of the rows is at least theta."""
+
+    key: tuple[Any, ...]
+    """The values of the key columns."""
+    count: int
+    """Rows counted, and the upper bound of the true number."""
+    lower: int
+    """The lower bound of the true number of rows."""
+    share: float
+    """count as a share of all rows."""
+    text: tuple[str | None, ...]
+    """The values as Spark spells them, which the `hot` option reads back."""
+
+    def __str__(self) -> str:
+        return ", ".join("NULL" if value is None else value for value in self.text)
+
+
+@dataclass(frozen=True)
+class SkewReport:
+    """Hot keys with bounds, predicted balance, advice. Prints as a table; `_repr_html_` for notebooks."""
+
+    keys: tuple[str, ...]
+    """Names of the key columns."""
+    rows: int
+    partitions: int
+    theta: float
+    hot_keys: tuple[HotKey, ...]
+    """Most frequent first."""
+    predicted: dict[str, float]
+    """Strategy to max/mean of rows per worker."""
+    advice: str
+    auto: str
+    """What the strategy ``auto`` does where states grow with their rows, and the costs that it predicts."""
+    placements: dict[str, float]
+    """Placement to max/mean of rows per worker, where no group may be split; empty where numpy is not installed."""
+    lower_bound: float
+    """max(1, p1 n): no placement gets below it, p1 being the share of the heaviest key."""
+    placement_advice: str
+    """Whether placement is enough, or only splitting goes further, and what the prediction does not know."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        return asdict(self)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the hot keys as a pandas DataFrame: a column for each key column, count, lower, share."""
+        import pandas as pd
+
+        names = [*self.keys, "count", "lower", "share"]
+        return pd.DataFrame([(*k.key, k.count, k.lower, k.share) for k in self.hot_keys], columns=names)
+
+    def hot_json(self) -> str:
+        """Return the hot keys as the conf and the option `hot` take them."""
+        if not self.hot_keys:
+            raise SaltwiseValueError(
+                f"the report has no hot key among its {self.rows} rows; leave hot out, or lower theta."
+            )
+        return json.dumps([{"key": list(k.text), "share": k.share} for k in self.hot_keys])
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        console = Console(width=100, color_system=None, force_terminal=False)
+        with console.capture() as capture:
+            console.print(self)
+        return capture.get().rstrip()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.table import Table
+
+        names = ", ".join(self.keys)
+        yield f"[bold]Skew of {names}[/bold]: {self.rows:,} rows, n = {self.partitions}, theta = {self.theta:g}"
+        hot = Table("hot key", title_justify="left")
+        for heading in ("rows (at most)", "at least", "share"):
+            hot.add_column(heading, justify="right")
+        for key in self.hot_keys[:_SHOWN]:
+            hot.add_row(str(key), f"{key.count:,}", f"{key.lower:,}", f"{key.share:.2%}")
+        yield hot
+        if len(self.hot_keys) > _SHOWN:
+            yield f"and {len(self.hot_keys) - _SHOWN} more"
+        predicted = Table("strategy")
+        predicted.add_column("predicted max/mean", justify="right")
+        for strategy, value in self.predicted.items():
+            predicted.add_row(strategy, f"{value:.2f}")
+        yield predicted
+        yield self.advice
+        yield f"auto, for collect_list: {self.auto}"
+        placed = Table("placement, no group split")
+        placed.add_column("predicted max/mean", justify="right")
+        for strategy, value in self._bounded().items():
+            placed.add_row(strategy, f"{value:.2f}")
+        yield placed
+        yield self.placement_advice
+
+    def _bounded(self) -> dict[str, float]:
+        return self.placements | {"lower bound": self.lower_bound}
+
+    def _repr_html_(self) -> str:
+        def table(heads: list[str], body: list[list[str]]) -> str:
+            top = "".join(f"<th>{escape(head)}</th>" for head in heads)
+            rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in body)
+            return f"<table><tr>{top}</tr>{rows}</table>"
+
+        hot = [[str(k), f"{k.count:,}", f"{k.lower:,}", f"{k.share:.2%}"] for k in self.hot_keys[:_SHOWN]]
+        return (
+            f"<p><b>Skew of {escape(', '.join(self.keys))}</b>: {self.rows:,} rows, n = {self.partitions}, "
+            f"theta = {self.theta:g}</p>"
+            + table(["hot key", "rows (at most)", "at least", "share"], hot)
+            + table(["strategy", "predicted max/mean"], [[s, f"{v:.2f}"] for s, v in self.predicted.items()])
+            + f"<p>{escape(self.advice)}</p><p>auto, for collect_list: {escape(self.auto)}</p>"
+            + table(
+                ["placement, no group split", "predicted max/mean"],
+                [[s, f"{v:.2f}"] for s, v in self._bounded().items()],
+            )
+            + f"<p>{escape(self.placement_advice)}</p>"
+        )
+
+
+def skew_report(
+    df: DataFrame,
+    *keys: Column | str,
+    partitions: int | None = None,
+    theta: float | None = None,
+    epsilon: float = EPSILON,
+) -> SkewReport:
+    """Find the hot keys of a DataFrame, and predict how each strategy would spread its rows.
+
+    One pass over the key columns, with a SpaceSaving sketch of 4/theta counters.
+
+    Args:
+        df: what is to be grouped.
+        keys: the key columns.
+        partitions: n, the number of workers; spark.saltwise.partitions or the shuffle partitions by default.
+        theta: share of rows from which a key is hot; 1/(5n) by default.
+        epsilon: imbalance that ``dchoices`` may leave, as a share of all rows.
+
+    Raises:
+        SaltwiseValueError: there is no key column, or a value is out of range.
+        PluginMissingError: the session has no plugin.
+
+    >>> print(skew_report(df, "carrier", partitions=100).advice)  # doctest: +SKIP
+    """
+    if not keys:
+        raise SaltwiseValueError("keys is empty; name at least one column to group by.")
+    SkewOptions(partitions=partitions, theta=theta, epsilon=epsilon)
+    spark = df.sparkSession
+    require_plugin(spark)
+    n = partitions or int(
+        spark.conf.get("spark.saltwise.partitions", None) or str(spark.conf.get("spark.sql.shuffle.partitions"))
+    )
+    theta = default_theta(n) if theta is None else theta
+    capacity = default_capacity(theta)
+
+    grouped = df.select(*keys)
+    names = grouped.columns
+    numbered = grouped.toDF(*(f"k{i}" for i in range(len(names))))
+    item = F.struct(*numbered.columns)
+    summary = numbered.agg(
+        F.count(F.lit(1)).alias("rows"),
+        F.call_function("heavy_hitters", item, F.lit(capacity), F.lit(capacity)).alias("top"),
+    )
+    found = (
+        summary.select("rows", F.explode_outer("top").alias("top"))
+        .select("rows", "top.*")
+        .select(
+            "rows",
+            "count",
+            "error",
+            F.struct(*(_shown(numbered, name) for name in numbered.columns)).alias("item"),
+            F.xxhash64(*(f"item.{name}" for name in numbered.columns)).alias("hash"),
+            F.array(*(_text(numbered, name) for name in numbered.columns)).alias("text"),
+        )
+        .where(f"count is null or count >= rows / {capacity}")
+        .collect()
+    )
+    rows = found[0]["rows"] if found else 0
+    heavy = [row for row in found if row["count"] is not None]
+    hot = tuple(
+        HotKey(
+            key=tuple(row["item"]),
+            count=row["count"],
+            lower=row["count"] - row["error"],
+            share=row["count"] / rows,
+            text=tuple(row["text"]),
+        )
+        for row in heavy
+        if row["count"] >= theta * rows
+    )
+    # By the lower bounds: on even keys each counter holds what many keys left there.
+    shares = [(row["hash"], (row["count"] - row["error"]) / rows) for row in heavy]
+    predicted = {name: predict(shares, name, n, theta, epsilon) if rows else 1.0 for name in STRATEGIES}
+    placements = _placements(shares, n, theta) if rows else {}
+    p1, tail = max((share for _, share in shares), default=0.0), 1 - math.fsum(share for _, share in shares)
+    bound = max(1.0, p1 * n)
+    return SkewReport(
+        tuple(names),
+        rows,
+        n,
+        theta,
+        hot,
+        predicted,
+        _advice(hot, predicted, rows, n),
+        _auto(numbered, n),
+        placements,
+        bound,
+        _placement_advice(placements, bound, rows, n, tail, math.sqrt(n * max(0.0, tail) / capacity)),
+    )
+
+
+def _placements(shares: list[tuple[int, float]], n: int, theta: float) -> dict[str, float]:
+    """What each placement is predicted to give; nothing where numpy is not installed."""
+    try:
+        from ..placement.prediction import predict_placements
+    except ImportError:
+        return {}
+    # Keys that differ in where NULL is inside of them have one hash, and are placed together.
+    of_hash: dict[int, float] = {}
+    for key, share in shares:
+        of_hash[key] = of_hash.get(key, 0.0) + share
+    return predict_placements([(key, share) for key, share in of_hash.items() if share > 0], n, theta)
+
+
+def _placement_advice(
+    placements: dict[str, float], bound: float, rows: int, n: int, tail: float, deviation: float
+) -> str:
+    """Say what placement can do, and what the prediction does not know.
+
+    Args:
+        placements: predicted max/mean.
+        bound: the lower bound of it.
+        rows: of all.
+        n: workers.
+        tail: share of the rows whose key is not known.
+        deviation: of such rows on a worker, in means: none of these keys has more than 1/capacity of the rows, so the
+            squares of their shares add up to tail/capacity at most, and a hash gives each worker one n-th of that as
+            variance.
+    """
+    if rows == 0:
+        return "There are no rows, so there is nothing to place."
+    if not placements:
+        return "Predicting placements needs numpy: run pip install 'saltwise[arrow]'."
+    best = min(placements, key=placements.__getitem__)
+    need = (
+        f"Splitting is needed to go below {bound:.2f}: the heaviest key alone has that many times the mean of {n} tasks"
+        if bound > 1
+        else f"No splitting is needed: the heaviest key has no more than the mean of {n} tasks"
+    )
+    return (
+        f"{need}; placement by {best} comes to {placements[best]:.2f}, by hash to {placements['hash']:.2f}. Keys that "
+        f"are not known have {tail:.0%} of the rows and count as spread by the hash: a task may be off by "
+        f"{deviation:.2f} of the mean, a standard deviation at most."
+    )
+
+
+def _auto(numbered: DataFrame, n: int) -> str:
+    """What auto would do with a state that grows."""
+    view = f"saltwise_{uuid4().hex}"
+    keys = ", ".join(numbered.columns)
+    numbered.createTempView(view)
+    try:
+        query = f"SELECT {keys}, collect_list(1) FROM {view} GROUP BY {keys}"
+        return explain(numbered.sparkSession, query, strategy="auto", partitions=n).reason
+    finally:
+        numbered.sparkSession.catalog.dropTempView(view)
+
+
+def _shown(df: DataFrame, name: str) -> Column:
+    """The value, as text where Python has no type for it."""
+    column = F.col(f"item.{name}")
+    return column.cast("string") if df.schema[name].dataType.typeName() == "yearmonthinterval" else column
+
+
+def _text(df: DataFrame, name: str) -> Column:
+    """The value as the `hot` option reads it."""
+    kind = df.schema[name].dataType.typeName()
+    column = F.col(f"item.{name}")
+    if kind in ("struct", "array"):
+        return F.to_json(column)
+    return F.base64(column) if kind == "binary" else column.cast("string")
+
+
+def _advice(hot: tuple[HotKey, ...], predicted: dict[str, float], rows: int, n: int) -> str:
+    if rows == 0:
+        return "There are no rows, so there is nothing to balance."
+    before = predicted["hash"]
+    if before <= _BALANCED or not hot:
+        return f"Leave it alone: by key, the largest of {n} tasks gets {before:.2f} times the mean."
+    best = next(s for s in ("pkg", "dchoices", "wchoices") if predicted[s] <= _BALANCED or s == "wchoices")
+    return (
+        f"Key {hot[0]} has {hot[0].share:.0%} of the rows, so the largest of {n} tasks gets {before:.1f} times the "
+        f"mean: group with strategy={best!r} ({predicted[best]:.2f} times) where states grow with their rows, as in "
+        "collect_list or exact percentiles; sums and counts are combined before the shuffle and need nothing."
+    )

@@ -1,0 +1,170 @@
+"""Starts Spark with the Saltwise extension, and says what a session has."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, fields
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyspark
+
+from .._java import ensure_java
+from .._spark_lines import SPARK_LINES
+from .._version import __version__
+from ..errors import PluginMissingError, SaltwiseError
+from .compat import builder_options, class_is_missing
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EXTENSION = "org.apache.spark.sql.saltwise.SaltwiseExtensions"
+
+_JARS = Path(__file__).parent.parent / "jars"
+
+
+def jar_path(spark_version: str = pyspark.__version__) -> Path:
+    """Return the plugin's jar for a Spark version: what `spark-submit --jars` takes.
+
+    Args:
+        spark_version: as in ``pyspark.__version__``.
+
+    Raises:
+        SaltwiseError: there is no jar for this version.
+
+    >>> jar_path("4.3.0").name
+    'saltwise_2.13.jar'
+    """
+    line = ".".join(spark_version.split(".")[:2])
+    if line not in SPARK_LINES:
+        raise SaltwiseError(
+            f"Spark is {spark_version}, and Saltwise has plugins for {', '.join(SPARK_LINES)}: install one of these."
+        )
+    jar = _JARS / f"saltwise_{SPARK_LINES[line][1]}.jar"
+    if not jar.is_file():
+        raise SaltwiseError(f"{jar.name} is missing from the installed package: install saltwise again.")
+    return jar
+
+
+def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
+    """Add the plugin to a session builder, beside the jars and extensions that it has already.
+
+    Works for a classic session and for ``builder.remote("local[*]")``. Call it before the first session of the
+    process starts, because Spark reads ``spark.jars`` only then. A server that runs elsewhere (``sc://host``) was
+    started with the plugin or without it, which :func:`status` tells; the builder is then returned as it is.
+
+    Args:
+        builder: as in ``SparkSession.builder``; it is changed and returned.
+
+    Raises:
+        SaltwiseError: Spark runs already and has no plugin, or there is no plugin for this Spark.
+        JavaNotFoundError: there is no Java 17 or later.
+
+    >>> import saltwise
+    >>> from pyspark.sql import SparkSession
+    >>> spark = saltwise.configure(SparkSession.builder.master("local[2]")).getOrCreate()
+    >>> saltwise.status(spark).loaded
+    True
+    """
+    remote = str(builder_options(builder).get("spark.remote", os.environ.get("SPARK_REMOTE", "")))
+    if remote.startswith("sc://"):
+        return builder
+    ensure_java()
+    jar = str(jar_path())
+    if class_is_missing(EXTENSION):
+        raise SaltwiseError(
+            "Spark is running already and reads spark.jars only when it starts: call saltwise.configure before "
+            "the first session of this process (in a notebook: restart the kernel)."
+        )
+    set_before = builder_options(builder)
+    defaults = _spark_defaults()
+    for key, value in (("spark.jars", jar), ("spark.sql.extensions", EXTENSION)):
+        present = str(set_before.get(key, defaults.get(key, "")))
+        entries = [entry.strip() for entry in present.split(",") if entry.strip()]
+        if value not in entries:
+            entries.append(value)
+        builder = builder.config(key, ",".join(entries))
+    return builder
+
+
+@dataclass(frozen=True)
+class Status:
+    """What a session has of Saltwise; prints as a small table, in a notebook as HTML."""
+
+    loaded: bool
+    """Whether the extension answers in this session."""
+    plugin_version: str | None
+    """Version of the extension, None where it is not loaded."""
+    package_version: str
+    """Version of the Python package."""
+    spark_version: str
+    enabled: bool
+    """Whether the toggle spark.saltwise.enabled is on."""
+    strategy: str | None
+    """What spark.saltwise.strategy says, None where it is not loaded."""
+
+    def __str__(self) -> str:
+        width = max(len(field.name) for field in fields(self))
+        return "\n".join(f"{f.name:<{width}}  {getattr(self, f.name)}" for f in fields(self))
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><th>{f.name}</th><td>{escape(str(getattr(self, f.name)))}</td></tr>" for f in fields(self))
+        return f"<table>{rows}</table>"
+
+
+def status(spark: SparkSession) -> Status:
+    """Say whether the plugin is really loaded in a session, which version, and what is on.
+
+    >>> print(status(spark).plugin_version)  # doctest: +SKIP
+    0.1.0
+    """
+    version = None
+    if plugin_loaded(spark):
+        row = spark.sql("SELECT saltwise_version()").first()
+        assert row is not None
+        version = row[0]
+    conf = spark.conf
+    return Status(
+        loaded=version is not None,
+        plugin_version=version,
+        package_version=__version__,
+        spark_version=spark.version,
+        enabled=version is not None and conf.get("spark.saltwise.enabled", "false") == "true",
+        strategy=None if version is None else conf.get("spark.saltwise.strategy", "auto"),
+    )
+
+
+def plugin_loaded(spark: SparkSession) -> bool:
+    """Whether the session knows the extension's functions; a missing extension only makes Spark warn."""
+    return spark.catalog.functionExists("saltwise_version")
+
+
+def session_options(spark: SparkSession) -> dict[str, str]:
+    """Return the options of skew_groupby that a session sets, by their names in Python; always the partitions."""
+    names = ("strategy", "partitions", "theta", "epsilon", "choices", "sketch.capacity")
+    values = {name.replace(".", "_"): spark.conf.get(f"spark.saltwise.{name}", None) for name in names}
+    partitions = str(spark.conf.get("spark.sql.shuffle.partitions"))
+    return {"partitions": partitions} | {name: value for name, value in values.items() if value}
+
+
+def require_plugin(spark: SparkSession) -> None:
+    """Raise PluginMissingError where the session has no plugin, and say how to get it."""
+    if not plugin_loaded(spark):
+        raise PluginMissingError(
+            "This session runs without the Saltwise extension: start it with "
+            "saltwise.configure(SparkSession.builder).getOrCreate(), or with --jars "
+            f"{jar_path(spark.version)} --conf spark.sql.extensions={EXTENSION}."
+        )
+
+
+def _spark_defaults() -> dict[str, str]:
+    """Return spark-defaults.conf, whose values a builder would replace and cannot see."""
+    home = os.environ.get("SPARK_HOME", str(Path(pyspark.__file__).parent))
+    path = Path(os.environ.get("SPARK_CONF_DIR", Path(home, "conf")), "spark-defaults.conf")
+    if not path.is_file():
+        return {}
+    lines = (line.strip() for line in path.read_text().splitlines())
+    pairs = (re.split(r"[\s=]+", line, maxsplit=1) for line in lines if line and not line.startswith("#"))
+    return {pair[0]: pair[1].strip() for pair in pairs if len(pair) == 2}

@@ -1,0 +1,68 @@
+"""Says in one sentence what Spark says in twenty lines."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pyspark.errors import IllegalArgumentException, PySparkException
+
+from ..errors import SaltwiseError, SaltwiseValueError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException,)
+"""What pyspark raises for an error of the JVM."""
+
+try:
+    from py4j.protocol import Py4JJavaError
+except ImportError:
+    pass  # Connect needs no py4j, and raises nothing else.
+else:
+    SPARK_ERRORS = (PySparkException, Py4JJavaError)
+
+
+def root_cause(error: Exception) -> str:
+    """Return the message of what went wrong first: for a file, what its reader says of it."""
+    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    while java is not None and java.getCause() is not None:
+        java = java.getCause()
+    return str(error if java is None else java.getMessage())
+
+
+def first_sentence(text: object) -> str:
+    """Return what an error of Spark says, without its class, its trace and its SQL state.
+
+    >>> first_sentence("[WRONG_FORMAT] This is no Parquet file. SQLSTATE: KD001\\n\\tat ...")
+    'This is no Parquet file'
+    """
+    line = str(text).strip().split("\n")[0]
+    line = re.sub(r"^(?:[\w.$]+(?:Exception|Error): )?(?:\[[A-Z0-9_.]+\] )?", "", line)
+    return re.split(r" SQLSTATE: |; line \d|\(line \d|(?<=[a-z`'\"\])])[.;] (?=[A-Z])", line)[0].rstrip(".; ")
+
+
+def of_query(error: Exception, tables: Iterable[str] = ()) -> SaltwiseError:
+    """Make the one-sentence error for a query that Spark refuses, with the nearest right name if it has one.
+
+    Args:
+        error: one of SPARK_ERRORS.
+        tables: names of the tables that a query may use.
+
+    >>> of_query(error)  # doctest: +SKIP
+    SaltwiseValueError("column is 'carier'; it must be one of carrier, origin; did you mean 'carrier'?")
+    """
+    parameters: dict[str, str] = getattr(error, "getMessageParameters", dict)() or {}
+    unquoted = {name: str(value).replace("`", "") for name, value in parameters.items()}
+    if "proposal" in unquoted:
+        return SaltwiseValueError.unknown("column", unquoted["objectName"], unquoted["proposal"].split(", "))
+    if "relationName" in unquoted:
+        table, known = unquoted["relationName"], sorted(tables)
+        if not known:
+            return SaltwiseValueError(
+                f"table is {table!r}, and there is none: give it a file, by --table {table}=PATH."
+            )
+        return SaltwiseValueError.unknown("table", table, known)
+    if isinstance(error, IllegalArgumentException):  # the plugin's own errors, which are sentences
+        return SaltwiseValueError(str(error).split("\n")[0])
+    return SaltwiseError(f"Spark refuses the query: {first_sentence(error)}.")

@@ -1,0 +1,104 @@
+"""Predicts how evenly a strategy spreads rows, from the heavy keys alone."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+
+from ..hashing import candidates
+from .choices import find_optimal_choices
+
+STRATEGIES = ("hash", "split", "pkg", "dchoices", "wchoices", "roundrobin", "shuffle")
+
+
+OVERSIZE = 1.5
+"""``split`` splits a partition of more than so many tasks' share."""
+
+
+def predict(
+    keys: Sequence[tuple[int, float]],
+    strategy: str,
+    workers: int,
+    theta: float,
+    epsilon: float = 1e-4,
+) -> float:
+    """Return the predicted max/mean of rows per worker.
+
+    Each heavy key drops its share, in small portions and in turn with the others, on the least loaded of its
+    candidates: the Greedy-d process of the papers on a fluid. Keys that may go anywhere, and those that are not
+    known, fill the least loaded workers; with ``hash`` and ``split`` the latter fill all workers evenly. With
+    ``split`` these are partitions, to be read in about n tasks: oversize ones are cut into even slices, and the others
+    packed, the largest first.
+
+    Args:
+        keys: 64-bit hash and share of all rows of the heavy keys.
+        strategy: one of STRATEGIES.
+        workers: n.
+        theta: share from which a key is in the head.
+        epsilon: imbalance that D-Choices may leave.
+
+    >>> round(predict([(42, 0.5)], "hash", workers=10, theta=0.02), 3)
+    5.5
+    >>> round(predict([(42, 0.5)], "split", workers=100, theta=0.002), 3)
+    1.01
+    >>> round(predict([(42, 0.5)], "wchoices", workers=10, theta=0.02), 3)
+    1.0
+    """
+    if strategy == "shuffle":
+        return 1.0
+    ranked = sorted(keys, key=lambda key: -key[1])
+    head = [share for _, share in ranked if share >= theta]
+    d = {
+        "hash": 1,
+        "split": 1,
+        "pkg": min(2, workers),
+        "dchoices": find_optimal_choices(head, workers, epsilon),
+    }.get(strategy, workers)
+
+    def choices(share: float) -> int:
+        return d if share >= theta else min(d, 2)
+
+    load = [0.0] * workers
+    portion = 1 / (200 * workers)
+    pending = [(share, candidates(key, choices(share), workers)) for key, share in ranked if choices(share) < workers]
+    anywhere = math.fsum(share for _, share in ranked if choices(share) >= workers)
+    while pending:
+        rest = []
+        for share, allowed in pending:
+            drop = min(share, portion)
+            load[min(allowed, key=load.__getitem__)] += drop
+            if share > drop:
+                rest.append((share - drop, allowed))
+        pending = rest
+    tail = max(0.0, 1 - math.fsum(share for _, share in ranked))
+    if strategy == "hash":
+        return (max(load) + tail / workers) * workers
+    if strategy == "split":
+        return _split([key + tail / workers for key in load])
+    return max(max(load), _level(load, anywhere + tail)) * workers
+
+
+def _split(load: Sequence[float]) -> float:
+    """Return max/mean of the tasks that partitions of these shares are read in."""
+    tasks = len(load)
+    oversize = [share for share in load if share * tasks > OVERSIZE]
+    whole = sorted((share for share in load if share * tasks <= OVERSIZE), reverse=True)
+    slices = [(share / pieces, pieces) for share in oversize for pieces in [math.ceil(share * tasks)]]
+    packed = [0.0] * max(1, round(math.fsum(whole) * tasks))
+    for share in whole:
+        heapq.heapreplace(packed, packed[0] + share)
+    number = sum(pieces for _, pieces in slices) + len(packed)
+    return max([*packed, *(size for size, _ in slices)]) * number
+
+
+def _level(load: Sequence[float], amount: float) -> float:
+    """Return how high `amount` stands when it is poured over `load`, lowest first."""
+    lowest = sorted(load)
+    below = 0.0
+    for count, height in enumerate(lowest, start=1):
+        below += height
+        level = (below + amount) / count
+        if count == len(lowest) or level <= lowest[count]:
+            return level
+    return 0.0
