@@ -282,10 +282,10 @@ def test_a_classifier_takes_the_likelier_label() -> None:
     [
         (lambda: agg.KllQuantiles("x", [1.5]), "probabilities are [1.5]; name at least one, each from 0 to 1."),
         (lambda: agg.TDigestQuantiles("x", []), "probabilities are []; name at least one, each from 0 to 1."),
-        (lambda: agg.ReservoirSample("x", 0, "array<int>"), "k is 0; it must be a whole number from 1 on."),
+        (lambda: agg.ReservoirSample("x", 0, "array<int>"), "k is 0; it must be a whole number of at least 1."),
         (lambda: agg.TopK("x", "x", k=1, returns="array<int>"), "columns are x, x; name each of them once."),
         (lambda: agg.BloomFilter("x", items=5, fpp=1), "fpp is 1; it must be above 0 and below 1."),
-        (lambda: agg.StreamingHistogram("x", bins=1), "bins is 1; it must be a whole number from 2 on."),
+        (lambda: agg.StreamingHistogram("x", bins=1), "bins is 1; it must be a whole number of at least 2."),
         (lambda: agg.HeavyHitters("x", capacity=0), "capacity is 0; it must be a whole number from 1 to 16777216."),
     ],
 )

@@ -429,7 +429,7 @@ def test_averages_that_would_differ_are_refused(spark: SparkSession, call: str, 
         ),
         ({"hot": [1]}, "hot is given, and engine='arrow' takes none: leave hot out, or group by the plugin."),
         ({"engine": "arow"}, "engine is 'arow'; it must be one of plugin, arrow; did you mean 'arrow'?"),
-        ({"partitions": 0}, "partitions is 0; it must be a whole number from 1 on."),
+        ({"partitions": 0}, "partitions is 0; it must be a whole number of at least 1."),
     ],
 )
 def test_options_that_are_not_allowed_are_refused(spark: SparkSession, options: dict[str, Any], message: str) -> None:

@@ -81,7 +81,7 @@ def test_status(spark: SparkSession) -> None:
     assert shown["strategy"] == "auto"
 
 
-THETA = "it must be a share above 0 and up to 1."
+THETA = "it must be a share above 0 and at most 1."
 STRATEGY = f"it must be one of {', '.join(STRATEGIES)}"
 
 
@@ -95,7 +95,7 @@ STRATEGY = f"it must be one of {', '.join(STRATEGIES)}"
         ("flights.csv --key k --theta nan", f"theta is nan; {THETA}"),
         ("flights.csv --key k --theta x", "Invalid value for '--theta': 'x' is not a number."),
         ("flights.csv --key k --epsilon 1", "epsilon is 1.0; it must be a share between 0 and 1."),
-        ("flights.csv --key k --partitions 0", "partitions is 0; it must be a whole number from 1 on."),
+        ("flights.csv --key k --partitions 0", "partitions is 0; it must be a whole number of at least 1."),
         (
             "flights.csv --key k --partitions 1.5",
             "Invalid value for '--partitions': '1.5' is not a whole number.",
@@ -118,7 +118,7 @@ def test_report_refuses_before_spark_starts(folder: Path, arguments: str, said: 
     ("arguments", "said"),
     [
         ("delays.sql --strategy dchoise", f"strategy is 'dchoise'; {STRATEGY}; did you mean 'dchoices'?"),
-        ("delays.sql --partitions -1", "partitions is -1; it must be a whole number from 1 on."),
+        ("delays.sql --partitions -1", "partitions is -1; it must be a whole number of at least 1."),
         ("delay.sql", "file 'delay.sql' does not exist; did you mean 'delays.sql'?"),
         (
             "delays.sql --table flights",

@@ -78,14 +78,16 @@ def test_no_rows_have_no_weight(visits: DataFrame) -> None:
 def test_weights_that_are_none(visits: DataFrame, weight: str, said: str) -> None:
     with pytest.raises(SaltwiseError) as error:
         weights_of(visits, "user", cost=F.expr(weight))
-    assert str(error.value) == f"a weight is {said}; it must be a number from 0 on: filter such rows, or give them 0."
+    assert (
+        str(error.value) == f"a weight is {said}; it must be a number of at least 0: filter such rows, or give them 0."
+    )
 
 
 @pytest.mark.parametrize(
     ("keys", "cost", "capacity", "message"),
     [
         ([], "rows", 10, "keys is empty; name at least one column to group by."),
-        ("user", "rows", 0, "capacity is 0; it must be a whole number from 1 on."),
+        ("user", "rows", 0, "capacity is 0; it must be a whole number of at least 1."),
         ("user", "row", 10, "cost is 'row'; it must be one of rows, bytes, rows^2; did you mean 'rows'?"),
         ("user", lambda: F.col("text"), 10, "cost is 'text' of type string; it must be a number for each row."),
     ],

@@ -119,13 +119,13 @@ def test_weight_out_of_range(weight: int) -> None:
     for sketch in LossyCounting[str](0.1), SlidingCounts[str](2, 0.1):
         with pytest.raises(SaltwiseError) as error:
             sketch.offer("a", weight)
-        assert str(error.value) == f"weight is {weight!r}; it must be a whole number from 1 on."
+        assert str(error.value) == f"weight is {weight!r}; it must be a whole number of at least 1."
 
 
 def test_support_out_of_range() -> None:
     with pytest.raises(SaltwiseError) as error:
         LossyCounting(0.1).frequent(0.1)
-    assert str(error.value) == "support is 0.1; it must be a share above epsilon = 0.1 and up to 1."
+    assert str(error.value) == "support is 0.1; it must be a share above epsilon = 0.1 and at most 1."
 
 
 def test_window_out_of_range() -> None:
@@ -134,7 +134,7 @@ def test_window_out_of_range() -> None:
     assert str(error.value) == "window is 5; it must be a multiple of counters - 1 = 2."
     with pytest.raises(SaltwiseError) as error:
         SlidingCounts(window=5, epsilon=0.1, counters=1)
-    assert str(error.value) == "counters is 1; it must be a whole number from 2 on."
+    assert str(error.value) == "counters is 1; it must be a whole number of at least 2."
 
 
 RUNS = st.lists(st.dictionaries(ITEMS, st.integers(1, 40), min_size=1), max_size=12)
@@ -177,5 +177,5 @@ def test_a_weight_among_many_that_is_none_adds_nothing() -> None:
     sketch: LossyCounting[str] = LossyCounting(0.1)
     with pytest.raises(SaltwiseError) as error:
         sketch.offer_together({"a": 1, "b": 0})
-    assert str(error.value) == "weight is 0; it must be a whole number from 1 on."
+    assert str(error.value) == "weight is 0; it must be a whole number of at least 1."
     assert (sketch.total, len(sketch)) == (0, 0)

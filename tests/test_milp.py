@@ -261,11 +261,11 @@ def test_an_allocation_that_is_enough_adds_no_node() -> None:
 WRONG: list[tuple[Callable[[], Any], str]] = [
     (
         lambda: milp(Cluster([1], [0], 1), max_migrations=-1),
-        "max_migrations is -1; it must be a whole number from 0 on.",
+        "max_migrations is -1; it must be a whole number of at least 0.",
     ),
     (
         lambda: milp(Cluster([1], [0], 1), max_migr_cost=float("nan")),
-        "max_migr_cost is nan; it must be a number from 0 on.",
+        "max_migr_cost is nan; it must be a number of at least 0.",
     ),
     (lambda: milp(Cluster([1], [0], 1), seconds=0), "seconds is 0; it must be a number above 0."),
     (
@@ -276,12 +276,12 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
         lambda: Traffic([[1.0]], [0, 0]),
         "out has the shape (1, 1); it must have a row and a column for each of 2 key groups.",
     ),
-    (lambda: Traffic([[-1.0]], [0]), "out 0 is -1.0; it must be a finite number from 0 on."),
+    (lambda: Traffic([[-1.0]], [0]), "out 0 is -1.0; it must be a finite number of at least 0."),
     (
         lambda: cola(Cluster([1, 1], [0, 0], 1), Traffic([[1.0]], [0])),
         "traffic is of 1 key groups; it must be of the cluster's 2.",
     ),
-    (lambda: cola(Cluster([1], [0], 1), Traffic([[1.0]], [0]), -1), "max_ld is -1; it must be a number from 0 on."),
+    (lambda: cola(Cluster([1], [0], 1), Traffic([[1.0]], [0]), -1), "max_ld is -1; it must be a number of at least 0."),
     (
         lambda: albic(Cluster([1], [0], 1), Traffic([[1.0]], [0]), 1, rng(), step_pl=0),
         "step_pl is 0; it must be a number above 0.",

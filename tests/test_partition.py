@@ -130,13 +130,13 @@ def test_workers_out_of_range(workers: int) -> None:
     for make in UniformHash, ConsistentHash, HashPair:
         with pytest.raises(SaltwiseError) as refused:
             make(workers)
-        assert str(refused.value) == f"workers is {workers!r}; it must be a whole number from 1 on."
+        assert str(refused.value) == f"workers is {workers!r}; it must be a whole number of at least 1."
 
 
 def test_arguments_out_of_range() -> None:
     with pytest.raises(SaltwiseError) as refused:
         ConsistentHash(2, replicas=0)
-    assert str(refused.value) == "replicas is 0; it must be a whole number from 1 on."
+    assert str(refused.value) == "replicas is 0; it must be a whole number of at least 1."
     with pytest.raises(SaltwiseError) as refused:
         UniformHash(2, "")
     assert str(refused.value) == "key_type is ''; it must be a type in SQL, such as bigint."
@@ -213,7 +213,7 @@ def test_a_damaged_one_is_refused(data: st.DataObject) -> None:
     [
         ({"kind": "ring"}, "the partition function is 'ring' by 'xxhash64'; it must be uniform or consistent or pair by xxhash64"),
         ({"hash": "md5"}, "the partition function is 'pair' by 'md5'; it must be uniform or consistent or pair by xxhash64"),
-        ({"workers": "4"}, "the partition function is damaged: workers is '4'; it must be a whole number from 1 on."),
+        ({"workers": "4"}, "the partition function is damaged: workers is '4'; it must be a whole number of at least 1."),
         ({"explicit": {"7": 9}}, "the partition function is damaged: explicit has worker 9 for the key of hash 7; it must be from 0 to 3, as there are 4 workers."),
         ({"explicit": {"x": 1}}, "the partition function is damaged: invalid literal for int() with base 10: 'x'"),
         ({"explicit": None}, "the partition function is damaged: 'NoneType' object has no attribute 'items'"),

@@ -247,10 +247,18 @@ def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
     ("weights", "total", "message"),
     [
         ([1.0], 5.0, "weights have shape (1,); it must be that of keys, (2,), in one dimension."),
-        ([1.0, -2.0], 5.0, "a weight is -2.0; it must be a number from 0 on: filter such rows, or give them 0."),
-        ([1.0, float("nan")], 5.0, "a weight is nan; it must be a number from 0 on: filter such rows, or give them 0."),
-        ([1.0, float("inf")], 5.0, "a weight is inf; it must be a number from 0 on: filter such rows, or give them 0."),
-        ([1.0, 2.0], -1.0, "a weight is -1.0; it must be a number from 0 on: filter such rows, or give them 0."),
+        ([1.0, -2.0], 5.0, "a weight is -2.0; it must be a number of at least 0: filter such rows, or give them 0."),
+        (
+            [1.0, float("nan")],
+            5.0,
+            "a weight is nan; it must be a number of at least 0: filter such rows, or give them 0.",
+        ),
+        (
+            [1.0, float("inf")],
+            5.0,
+            "a weight is inf; it must be a number of at least 0: filter such rows, or give them 0.",
+        ),
+        ([1.0, 2.0], -1.0, "a weight is -1.0; it must be a number of at least 0: filter such rows, or give them 0."),
         ([1.0, 2.0], 2.5, "weights add up to 3; it must be 2.5, the total, or less."),
     ],
 )
@@ -269,7 +277,7 @@ def test_a_key_that_is_there_twice() -> None:
 @pytest.mark.parametrize(
     ("workers", "algorithm", "message"),
     [
-        (0, "readj", "workers is 0; it must be a whole number from 1 on."),
+        (0, "readj", "workers is 0; it must be a whole number of at least 1."),
         (2, "reajd", "algorithm is 'reajd'; it must be one of scan, redist, readj; did you mean 'readj'?"),
     ],
 )

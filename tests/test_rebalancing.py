@@ -150,13 +150,13 @@ def test_a_load_distance_counts_nodes_that_stay_and_their_capacity() -> None:
 
 
 WRONG: list[tuple[Callable[[], Any], str]] = [
-    (lambda: Cluster([1, -2], [0, 0], 1), "load 1 is -2.0; it must be a finite number from 0 on."),
-    (lambda: Cluster([float("nan")], [0], 1), "load 0 is nan; it must be a finite number from 0 on."),
+    (lambda: Cluster([1, -2], [0, 0], 1), "load 1 is -2.0; it must be a finite number of at least 0."),
+    (lambda: Cluster([float("nan")], [0], 1), "load 0 is nan; it must be a finite number of at least 0."),
     (lambda: Cluster([], [], 1), "load has the shape (0,); it must be a flat list of at least one number."),
-    (lambda: Cluster([1], [0], 0), "nodes is 0; it must be a whole number from 1 on."),
+    (lambda: Cluster([1], [0], 0), "nodes is 0; it must be a whole number of at least 1."),
     (lambda: Cluster([1], [3], 2), "node 0 is 3; it must be from 0 to 1."),
     (lambda: Cluster([1], [0, 1], 2), "node is of type int64 and shape (2,); it must be 1 whole numbers."),
-    (lambda: Cluster([1], [0], 2, cost=[-1]), "cost 0 is -1.0; it must be a finite number from 0 on."),
+    (lambda: Cluster([1], [0], 2, cost=[-1]), "cost 0 is -1.0; it must be a finite number of at least 0."),
     (lambda: Cluster([1], [0], 2, capacity=[1, 0]), "capacity of node 1 is 0; it must be above 0."),
     (lambda: Cluster([1], [0], 2, kill=[2]), "kill names node 2; nodes are 0 to 1."),
     (lambda: Cluster([1], [0], 2, kill=[0, 1]), "kill names all 2 nodes; at least one must stay."),
@@ -164,8 +164,8 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
         lambda: Cluster([1], [0], 2, resources=(Resource(np.ones(1), np.ones(1)),)),
         "limit has the shape (1,); it must be a flat list of 2 numbers.",
     ),
-    (lambda: elb([1, -1], [0, 0], 1, 1, 5), "load 1 is -1.0; it must be a finite number from 0 on."),
-    (lambda: elb([1], [0], 0, 1, 5), "n is 0; it must be a whole number from 1 on."),
+    (lambda: elb([1, -1], [0, 0], 1, 1, 5), "load 1 is -1.0; it must be a finite number of at least 0."),
+    (lambda: elb([1], [0], 0, 1, 5), "n is 0; it must be a whole number of at least 1."),
     (lambda: elb([1], [2], 2, 1, 5), "instance 0 is 2; it must be from 0 to 1."),
     (lambda: elb([1], [0], 1, 5, 5), "lower and upper are 5 and 5; they must be 0 <= lower < upper."),
     (
@@ -174,11 +174,11 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
         "substreams.",
     ),
     (lambda: clb([[1, 2]], 2), "series has the shape (1, 2); it must be at least two windows of loads."),
-    (lambda: clb([[1, 2], [float("nan"), 1]], 2), "load 0 is nan; it must be a finite number from 0 on."),
-    (lambda: clb([[1, 2], [2, 1]], 0), "n is 0; it must be a whole number from 1 on."),
-    (lambda: clb([[1, 2], [2, 1]], 2, -1.0), "theta is -1.0; it must be a number from 0 on."),
-    (lambda: uhlb(3, 0, np.random.default_rng(1)), "n is 0; it must be a whole number from 1 on."),
-    (lambda: flux(Cluster([1], [0], 1), -1), "max_migrations is -1; it must be a whole number from 0 on."),
+    (lambda: clb([[1, 2], [float("nan"), 1]], 2), "load 0 is nan; it must be a finite number of at least 0."),
+    (lambda: clb([[1, 2], [2, 1]], 0), "n is 0; it must be a whole number of at least 1."),
+    (lambda: clb([[1, 2], [2, 1]], 2, -1.0), "theta is -1.0; it must be a number of at least 0."),
+    (lambda: uhlb(3, 0, np.random.default_rng(1)), "n is 0; it must be a whole number of at least 1."),
+    (lambda: flux(Cluster([1], [0], 1), -1), "max_migrations is -1; it must be a whole number of at least 0."),
 ]
 
 

@@ -219,12 +219,12 @@ def test_pivot_agrees(visits: DataFrame) -> None:
             "strategy is 'dchoise'; it must be one of auto, split, local, hash, shuffle, pkg, dchoices, wchoices, roundrobin, "
             "consistent, offgreedy, scan, redist, readj; did you mean 'dchoices'?",
         ),
-        ({"partitions": 0}, "partitions is 0; it must be a whole number from 1 on."),
-        ({"partitions": 2.5}, "partitions is 2.5; it must be a whole number from 1 on."),
-        ({"theta": 0}, "theta is 0; it must be a share above 0 and up to 1."),
-        ({"theta": "x"}, "theta is 'x'; it must be a share above 0 and up to 1."),
+        ({"partitions": 0}, "partitions is 0; it must be a whole number of at least 1."),
+        ({"partitions": 2.5}, "partitions is 2.5; it must be a whole number of at least 1."),
+        ({"theta": 0}, "theta is 0; it must be a share above 0 and at most 1."),
+        ({"theta": "x"}, "theta is 'x'; it must be a share above 0 and at most 1."),
         ({"epsilon": 1.0}, "epsilon is 1.0; it must be a share between 0 and 1."),
-        ({"choices": 1}, "choices is 1; it must be a whole number from 2 on."),
+        ({"choices": 1}, "choices is 1; it must be a whole number of at least 2."),
         (
             {"choices": 9, "partitions": 8},
             "choices is 9; it must be a whole number from 2 to the 8 partitions.",
@@ -235,7 +235,7 @@ def test_pivot_agrees(visits: DataFrame) -> None:
         ),
         ({"hot": []}, "hot is empty; name at least one key, or leave hot out."),
         ({"hot": "UA"}, "hot is 'UA'; it must be a list of keys, or a dict from key to share."),
-        ({"hot": {"UA": 2}}, "share of a hot key is 2; it must be above 0 and up to 1."),
+        ({"hot": {"UA": 2}}, "share of a hot key is 2; it must be above 0 and at most 1."),
     ],
 )
 def test_a_wrong_option_is_refused_in_one_sentence(visits: DataFrame, options: dict[str, Any], message: str) -> None:
@@ -259,7 +259,7 @@ def test_a_wrong_option_is_refused_in_one_sentence(visits: DataFrame, options: d
         ),
         (
             "SKEW_GROUPBY('theta=2')",
-            "theta is 2; it must be a share above 0 and up to 1.",
+            "theta is 2; it must be a share above 0 and at most 1.",
         ),
         (
             "SKEW_GROUPBY('partitions=many')",

@@ -252,5 +252,5 @@ def test_a_weight_below_one_is_refused_and_counts_nothing() -> None:
     sketch = SpaceSaving(2, "string")
     with pytest.raises(SaltwiseValueError) as refused:
         sketch.offer("a", 0)
-    assert str(refused.value) == "weight is 0; it must be a whole number from 1 on."
+    assert str(refused.value) == "weight is 0; it must be a whole number of at least 1."
     assert sketch.total == 0

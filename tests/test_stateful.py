@@ -338,7 +338,7 @@ def test_a_sum_of_decimals_that_overflows_stays_null(spark: SparkSession, tmp_pa
         ({"keys": []}, "keys is empty; name at least one."),
         ({"aggregates": {}}, "aggregates is empty; name at least one."),
         ({"aggregates": {"k": F.count}}, "'k' is there twice; each column of the result must have its own name."),
-        ({"workers": 0}, "workers is 0; it must be a whole number from 1 on."),
+        ({"workers": 0}, "workers is 0; it must be a whole number of at least 1."),
         ({"strategy": "radj"}, "strategy is 'radj'; it must be one of scan, redist, readj; did you mean 'readj'?"),
         ({"path": "s3://b/x"}, "path is 's3://b/x'; it must be a folder of this machine, or one that is mounted."),
     ],
@@ -372,7 +372,7 @@ def test_a_batch_that_does_not_fit(spark: SparkSession, tmp_path: Path) -> None:
     )
     with pytest.raises(SaltwiseError) as error:
         aggregate.update(table(spark, [("a", 1)]), -1)
-    assert str(error.value) == "batch_id is -1; it must be a whole number from 0 on."
+    assert str(error.value) == "batch_id is -1; it must be a whole number of at least 0."
     assert files_of(tmp_path) == before
 
 

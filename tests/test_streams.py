@@ -121,14 +121,14 @@ def test_a_file_of_keys(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: streams.zipf(0, 5, 1.0), "messages is 0; it must be a whole number from 1 on."),
-        (lambda: streams.zipf(5, -2, 1.0), "keys is -2; it must be a whole number from 1 on."),
-        (lambda: streams.zipf(5, 5, -1.0), "exponent is -1.0; it must be a number from 0 on."),
-        (lambda: streams.zipf(5, 5, float("nan")), "exponent is nan; it must be a number from 0 on."),
+        (lambda: streams.zipf(0, 5, 1.0), "messages is 0; it must be a whole number of at least 1."),
+        (lambda: streams.zipf(5, -2, 1.0), "keys is -2; it must be a whole number of at least 1."),
+        (lambda: streams.zipf(5, 5, -1.0), "exponent is -1.0; it must be a number of at least 0."),
+        (lambda: streams.zipf(5, 5, float("nan")), "exponent is nan; it must be a number of at least 0."),
         (lambda: streams.lognormal(5, "LN3"), "which is 'LN3'; it must be one of LN1, LN2."),
-        (lambda: streams.drifting(5, 5, 1.0, 0, 1), "periods is 0; it must be a whole number from 1 on."),
-        (lambda: streams.drifting(5, 5, 1.0, 2, -1), "shift is -1; it must be a whole number from 0 on."),
-        (lambda: streams.words(5, 0), "vocabulary is 0; it must be a whole number from 1 on."),
+        (lambda: streams.drifting(5, 5, 1.0, 0, 1), "periods is 0; it must be a whole number of at least 1."),
+        (lambda: streams.drifting(5, 5, 1.0, 2, -1), "shift is -1; it must be a whole number of at least 0."),
+        (lambda: streams.words(5, 0), "vocabulary is 0; it must be a whole number of at least 1."),
         (
             lambda: streams.flights("carier"),
             "column is 'carier'; it must be one of carrier, tailnum, origin, dest; did you mean 'carrier'?",

@@ -27,13 +27,13 @@ class SaltwiseValueError(SaltwiseError, ValueError):
 
 
 def check_whole(name: str, value: object, least: int = 1) -> None:
-    """Raise unless `value` is a whole number from `least` on.
+    """Raise unless `value` is a whole number of at least `least`.
 
     Raises:
         SaltwiseValueError: it is none.
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise SaltwiseValueError(f"{name} is {value!r}; it must be a whole number from {least} on.")
+        raise SaltwiseValueError(f"{name} is {value!r}; it must be a whole number of at least {least}.")
 
 
 class PluginMissingError(SaltwiseError):

@@ -16,7 +16,7 @@ def worker(key: int, i: int, workers: int) -> int:
 
     Args:
         key: the key's 64-bit hash, signed.
-        i: which function, from 1 on.
+        i: which function, at least 1.
         workers: n.
 
     >>> worker(42, 1, 100)

@@ -70,8 +70,8 @@ class SkewOptions:
         if self.strategy is not None and str(self.strategy).lower() not in STRATEGIES:
             raise SaltwiseValueError.unknown("strategy", self.strategy, STRATEGIES)
         most = "" if self.partitions is None else f" to the {self.partitions} partitions"
-        _check("partitions", self.partitions, _whole(1), "a whole number from 1 on")
-        _check("theta", self.theta, lambda x: 0 < x <= 1, "a share above 0 and up to 1")
+        _check("partitions", self.partitions, _whole(1), "a whole number of at least 1")
+        _check("theta", self.theta, lambda x: 0 < x <= 1, "a share above 0 and at most 1")
         _check("epsilon", self.epsilon, lambda x: 0 < x < 1, "a share between 0 and 1")
         _check("choices", self.choices, _whole(2, self.partitions), f"a whole number from 2{most or ' on'}")
         needed = 1 if self.theta is None else math.ceil(1 / self.theta)
@@ -106,7 +106,7 @@ def hot_json(hot: object) -> str:
             SkewReport gives its own.
 
     Raises:
-        SaltwiseValueError: there is no key, or a share is not above 0 and up to 1.
+        SaltwiseValueError: there is no key, or a share is not above 0 and at most 1.
 
     >>> hot_json(["UA", "B6"])
     '[{"key": ["UA"]}, {"key": ["B6"]}]'
@@ -121,7 +121,7 @@ def hot_json(hot: object) -> str:
     for key in hot:
         entry: dict[str, object] = {"key": list(key) if isinstance(key, tuple) else [key]}
         if isinstance(hot, Mapping):
-            _check("share of a hot key", hot[key], lambda x: 0 < x <= 1, "above 0 and up to 1")
+            _check("share of a hot key", hot[key], lambda x: 0 < x <= 1, "above 0 and at most 1")
             entry["share"] = hot[key]
         entries.append(entry)
     if not entries:

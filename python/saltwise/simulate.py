@@ -229,11 +229,11 @@ def _run(
         if given not in allowed:
             raise SaltwiseValueError.unknown(what, given, allowed)
     theta = 1 / (5 * max(1, workers)) if theta is None else theta
-    _check("workers", workers, workers >= 1, "a whole number from 1 on")
-    _check("sources", sources, sources >= 1, "a whole number from 1 on")
-    _check("theta", theta, 0 < theta <= 1, "a share above 0 and up to 1")
+    _check("workers", workers, workers >= 1, "a whole number of at least 1")
+    _check("sources", sources, sources >= 1, "a whole number of at least 1")
+    _check("theta", theta, 0 < theta <= 1, "a share above 0 and at most 1")
     _check("epsilon", epsilon, 0 < epsilon < 1, "a share between 0 and 1")
-    _check("probe", probe, probe >= 1, "a whole number from 1 on")
+    _check("probe", probe, probe >= 1, "a whole number of at least 1")
     if choices is not None:
         _check("choices", choices, 2 <= choices <= workers, f"a whole number from 2 to the {workers} workers")
 

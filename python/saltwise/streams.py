@@ -73,7 +73,7 @@ def zipf_shares(keys: int, exponent: float) -> NDArray[np.float64]:
     """
     check_whole("keys", keys)
     if not 0 <= exponent < float("inf"):
-        raise SaltwiseValueError(f"exponent is {exponent!r}; it must be a number from 0 on.")
+        raise SaltwiseValueError(f"exponent is {exponent!r}; it must be a number of at least 0.")
     weights = np.arange(1, keys + 1, dtype=float) ** -exponent
     return np.asarray(weights / weights.sum())
 

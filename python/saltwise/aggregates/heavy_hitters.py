@@ -25,7 +25,7 @@ class HeavyHitters(Aggregator):
 
     Args:
         column: values, which are counted as strings; NULLs are passed over.
-        k: how many, from 1 on.
+        k: how many, at least 1.
         capacity: counters of the sketch; 10 k by default.
 
     Raises:

@@ -28,10 +28,10 @@ class StreamingHistogram(Aggregator):
 
     Args:
         column: the numbers; NULLs and NaNs are passed over.
-        bins: how many points at most, from 2 on.
+        bins: how many points at most, at least 2.
 
     Raises:
-        SaltwiseValueError: bins is not a whole number from 2 on.
+        SaltwiseValueError: bins is not a whole number of at least 2.
 
     >>> shape = StreamingHistogram("ms", bins=2)
     >>> shape.finish(shape.update(shape.zero(), pa.record_batch({"ms": [1, 2, 9, 9]})))
@@ -88,7 +88,7 @@ def split_points(histogram: Iterable[Mapping[str, Any]], parts: int) -> list[flo
 
     Args:
         histogram: the result of a :class:`StreamingHistogram`, as dicts or as Rows.
-        parts: how many, from 2 on.
+        parts: how many, at least 2.
 
     >>> split_points([{"center": 0.0, "rows": 10}, {"center": 10.0, "rows": 10}], 2)
     [5.0]

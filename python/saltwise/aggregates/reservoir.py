@@ -28,11 +28,11 @@ class ReservoirSample(Aggregator):
 
     Args:
         column: the values; NULL is a value.
-        k: how many, from 1 on.
+        k: how many, at least 1.
         returns: an array of the column's type.
 
     Raises:
-        SaltwiseValueError: k is not a whole number from 1 on.
+        SaltwiseValueError: k is not a whole number of at least 1.
 
     >>> sample = ReservoirSample("ms", 2, returns="array<int>")
     >>> len(sample.finish(sample.update(sample.zero(), pa.record_batch({"ms": [1, 2, 3]}))))

@@ -17,11 +17,11 @@ class TopK(Aggregator):
     Args:
         by: the column to rank by; its NULLs are passed over.
         others: columns that are shown beside it, of types that can be ordered.
-        k: how many rows, from 1 on.
+        k: how many rows, at least 1.
         returns: an array of structs with a field of the name and the type of each column.
 
     Raises:
-        SaltwiseValueError: k is not a whole number from 1 on, or a column is named twice.
+        SaltwiseValueError: k is not a whole number of at least 1, or a column is named twice.
 
     >>> latest = TopK("delay", "tailnum", k=1, returns="array<struct<delay: int, tailnum: string>>")
     >>> latest.finish(latest.update(latest.zero(), pa.record_batch({"delay": [2, 9], "tailnum": ["N1", "N2"]})))

@@ -48,7 +48,7 @@ class ConsistentHash(PartitionFunction):
     Args:
         workers: N.
         key_type: the keys' type in SQL.
-        replicas: of each worker, from 1 on.
+        replicas: of each worker, at least 1.
 
     Raises:
         SaltwiseValueError: an argument is not allowed.

@@ -65,7 +65,7 @@ def construct(
         resources: letters of the resource functions of state, computation and communication: C (constant), L (linear)
             or Q (quadratic).
         alpha: max load by min load that is tolerated, above 1.
-        sigma: which part of the tolerated imbalance an untracked key may use up, above 0 and up to 1.
+        sigma: which part of the tolerated imbalance an untracked key may use up, above 0 and at most 1.
         utility: "A" is rho, "APM" rho + gamma, "APLM" rho + log(1 + gamma), "ATM" rho (1 + gamma), and "ATLM"
             rho (1 + log(1 + gamma)).
         domain: |D|, how many different keys there are; needed where a resource is quadratic.

@@ -41,7 +41,7 @@ def imbalances(loads: Floats) -> Floats:
         loads: shape (3, N).
 
     Returns:
-        Numbers from 1 on, shape (3,); infinity where a worker has nothing and another one has.
+        Numbers of at least 1, shape (3,); infinity where a worker has nothing and another one has.
     """
     high, low = loads.max(axis=1), loads.min(axis=1)
     ratio = np.divide(high, low, out=np.full(len(loads), np.inf), where=low > 0)

@@ -95,7 +95,7 @@ def check_weight(weight: float | None) -> None:
     """
     if weight is None or not 0 <= weight < math.inf:
         raise SaltwiseValueError(
-            f"a weight is {'NULL' if weight is None else weight}; it must be a number from 0 on: filter such rows, or "
+            f"a weight is {'NULL' if weight is None else weight}; it must be a number of at least 0: filter such rows, or "
             "give them 0."
         )
 

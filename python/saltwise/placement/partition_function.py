@@ -36,14 +36,14 @@ class PartitionFunction(ABC):
 
     @abstractmethod
     def place(self, hashes: Longs) -> Ints:
-        """Return the worker of each key, from 0 on.
+        """Return the worker of each key, at least 0.
 
         Args:
             hashes: of the keys, shape (k,).
         """
 
     def place_keys(self, keys: Sequence[Item]) -> Ints:
-        """Return the worker of each key, from 0 on.
+        """Return the worker of each key, at least 0.
 
         Args:
             keys: whole numbers or strings, as `key_type` says, and None for SQL's NULL.

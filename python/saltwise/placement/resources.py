@@ -70,7 +70,7 @@ def threshold(
         resources: letters of the resource functions of state, computation and communication, such as "LCL".
         workers: N.
         alpha: max load by min load that is tolerated, above 1.
-        sigma: which part of the tolerated imbalance an untracked key may use up, above 0 and up to 1.
+        sigma: which part of the tolerated imbalance an untracked key may use up, above 0 and at most 1.
         domain: |D|, how many different keys there are; needed where a resource is quadratic.
 
     Returns:
@@ -93,7 +93,7 @@ def _threshold(
     if not 1 < alpha < math.inf:
         raise SaltwiseValueError(f"alpha is {alpha!r}; it must be a number above 1.")
     if not 0 < sigma <= 1:
-        raise SaltwiseValueError(f"sigma is {sigma!r}; it must be a share above 0 and up to 1.")
+        raise SaltwiseValueError(f"sigma is {sigma!r}; it must be a share above 0 and at most 1.")
     if "Q" in resources and (domain is None or domain < 1):
         raise SaltwiseValueError(
             f"domain is {domain!r}; it must be the number of different keys, as {resources} has a quadratic resource."

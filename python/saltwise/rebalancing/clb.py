@@ -24,7 +24,7 @@ def clb(series: Any, n: int, theta: float = 0.0) -> Ints:
     Args:
         series: X, the rows of each substream in each window, shape (m, p), m > 1.
         n: the number of instances.
-        theta: the least covariance of two substreams that are to be kept apart, from 0 on.
+        theta: the least covariance of two substreams that are to be kept apart, at least 0.
 
     Returns:
         The instance of each substream, 0 ... n - 1, shape (p,).
@@ -42,7 +42,7 @@ def clb(series: Any, n: int, theta: float = 0.0) -> Ints:
     for window in windows:
         checked("load", window)
     if not 0 <= theta < float("inf"):
-        raise SaltwiseValueError(f"theta is {theta!r}; it must be a number from 0 on.")
+        raise SaltwiseValueError(f"theta is {theta!r}; it must be a number of at least 0.")
     covariance = np.atleast_2d(np.cov(windows, rowvar=False, bias=True))
     covariance[covariance < theta] = 0
     np.fill_diagonal(covariance, 0)

@@ -32,7 +32,7 @@ class Cluster:
     """Key groups, their loads, and the nodes on which they are.
 
     Attributes:
-        load: gLoad_k of each key group in a statistics period, from 0 on: rows, or percent of a node.
+        load: gLoad_k of each key group in a statistics period, at least 0: rows, or percent of a node.
         node: q: the node of each key group, 0 ... |N| - 1.
         nodes: |N|.
         cost: mc_k: what a migration of each key group costs; 1 each if not given.
@@ -119,7 +119,7 @@ def loads_of(load: Floats, node: Any, nodes: int) -> Floats:
 
 
 def checked(name: str, given: Any, length: int | None = None) -> Floats:
-    """Return numbers from 0 on as an array.
+    """Return numbers of at least 0 as an array.
 
     Raises:
         SaltwiseValueError: there are none, or not as many as needed, or one is negative, NaN or infinite.
@@ -134,7 +134,7 @@ def checked(name: str, given: Any, length: int | None = None) -> Floats:
     wrong = np.flatnonzero(~(np.isfinite(numbers) & (numbers >= 0)))
     if len(wrong):
         raise SaltwiseValueError(
-            f"{name} {int(wrong[0])} is {float(numbers[wrong[0]])}; it must be a finite number from 0 on."
+            f"{name} {int(wrong[0])} is {float(numbers[wrong[0]])}; it must be a finite number of at least 0."
         )
     return numbers
 

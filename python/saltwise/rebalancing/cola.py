@@ -28,7 +28,7 @@ def cola(cluster: Cluster, traffic: Traffic, max_ld: float = 10.0) -> Ints:
         max_ld: maxLD, the load distance that is balanced enough, in the unit of the loads.
 
     Raises:
-        SaltwiseValueError: max_ld is not a number from 0 on, or the traffic is of other key groups.
+        SaltwiseValueError: max_ld is not a number of at least 0, or the traffic is of other key groups.
 
     >>> cluster = Cluster(load=[2, 2, 2, 2], node=[0, 0, 0, 0], nodes=2)
     >>> out = [[0, 0, 5, 0], [0, 0, 0, 5], [0, 0, 0, 0], [0, 0, 0, 0]]
@@ -66,4 +66,4 @@ def check_traffic(cluster: Cluster, traffic: Traffic, max_ld: float) -> None:
             f"traffic is of {len(traffic.operator)} key groups; it must be of the cluster's {len(cluster.load)}."
         )
     if not 0 <= max_ld < float("inf"):
-        raise SaltwiseValueError(f"max_ld is {max_ld!r}; it must be a number from 0 on.")
+        raise SaltwiseValueError(f"max_ld is {max_ld!r}; it must be a number of at least 0.")

@@ -23,7 +23,7 @@ def flux(cluster: Cluster, max_migrations: int) -> Ints:
         max_migrations: how many key groups may move.
 
     Raises:
-        SaltwiseValueError: max_migrations is not a whole number from 0 on.
+        SaltwiseValueError: max_migrations is not a whole number of at least 0.
 
     >>> flux(Cluster(load=[5, 3, 1, 4], node=[0, 0, 0, 1], nodes=2), max_migrations=1)
     array([0, 1, 0, 1])

@@ -136,7 +136,7 @@ def _problem(
         limits.append((np.ones(len(cluster.load)), max_migrations))
     if max_migr_cost is not None:
         if not 0 <= max_migr_cost < float("inf"):
-            raise SaltwiseValueError(f"max_migr_cost is {max_migr_cost!r}; it must be a number from 0 on.")
+            raise SaltwiseValueError(f"max_migr_cost is {max_migr_cost!r}; it must be a number of at least 0.")
         limits.append((cluster.cost, max_migr_cost))
     node = cluster.node.copy()
     movable = np.ones(len(node), dtype=bool)

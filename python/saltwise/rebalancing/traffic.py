@@ -25,7 +25,7 @@ class Traffic:
     """The rates at which key groups send to key groups, and their operators.
 
     Attributes:
-        out: out(g_i, g_j), a matrix or a sparse array of shape (|G|, |G|), from 0 on.
+        out: out(g_i, g_j), a matrix or a sparse array of shape (|G|, |G|), at least 0.
         operator: the operator of each key group.
 
     Raises:
@@ -72,7 +72,7 @@ def graph_part(out: Any, groups: Ints, weight: Floats, parts: int) -> list[Ints]
         The key groups of each part; none is empty.
 
     Raises:
-        SaltwiseValueError: parts is not a whole number from 1 on.
+        SaltwiseValueError: parts is not a whole number of at least 1.
 
     >>> ring = [[0, 9, 0, 1], [9, 0, 1, 0], [0, 1, 0, 9], [1, 0, 9, 0]]
     >>> [part.tolist() for part in graph_part(sparse.csr_array(ring), np.arange(4), np.ones(4), 2)]

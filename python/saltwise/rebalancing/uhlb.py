@@ -24,7 +24,7 @@ def uhlb(p: int, n: int, rng: np.random.Generator) -> Ints:
         rng: what a and b are drawn with.
 
     Raises:
-        SaltwiseValueError: p or n is not a whole number from 1 on.
+        SaltwiseValueError: p or n is not a whole number of at least 1.
 
     >>> uhlb(8, n=3, rng=np.random.default_rng(1))
     array([1, 0, 1, 0, 1, 0, 1, 0])

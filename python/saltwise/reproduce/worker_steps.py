@@ -93,7 +93,7 @@ class Counted(NamedTuple):
     """What the lossy counters found."""
 
     ranks: Longs
-    """Of the keys that may be frequent, from 0 on."""
+    """Of the keys that may be frequent, at least 0."""
     frequencies: NDArray[np.float64]
     kept: float
     """Items in the counter, on an average over its last two buckets."""

@@ -62,7 +62,7 @@ class LossyCounting(Generic[Item]):
 
         Args:
             item: the key, anything hashable.
-            weight: rows, a whole number from 1 on.
+            weight: rows, a whole number of at least 1.
 
         Raises:
             SaltwiseValueError: the weight is not such a number.
@@ -76,7 +76,7 @@ class LossyCounting(Generic[Item]):
         """Add rows of many items that came in an order which nobody knows; the rare are forgotten once, after them.
 
         Args:
-            weights: rows of each item, whole numbers from 1 on.
+            weights: rows of each item, whole numbers of at least 1.
 
         Raises:
             SaltwiseValueError: a weight is not such a number; nothing is added then.
@@ -102,7 +102,7 @@ class LossyCounting(Generic[Item]):
         """Return the items that may have a share of `support`, highest count first.
 
         Args:
-            support: share of all rows, above epsilon and up to 1.
+            support: share of all rows, above epsilon and at most 1.
 
         Raises:
             SaltwiseValueError: the support is not such a share.
@@ -115,7 +115,7 @@ class LossyCounting(Generic[Item]):
         """
         if not self.epsilon < support <= 1:
             raise SaltwiseValueError(
-                f"support is {support!r}; it must be a share above epsilon = {self.epsilon} and up to 1."
+                f"support is {support!r}; it must be a share above epsilon = {self.epsilon} and at most 1."
             )
         least = (support - self.epsilon) * self.total
         found = [(item, self.estimate(item)) for item, (count, _) in self.kept.items() if count >= least]

@@ -32,7 +32,7 @@ class SlidingCounts(Generic[Item]):
     Args:
         window: W, in rows; a multiple of counters - 1.
         epsilon: error of each counter, as a share of its rows.
-        counters: x, from 2 on.
+        counters: x, at least 2.
 
     Raises:
         SaltwiseValueError: an argument is out of range.
@@ -46,7 +46,7 @@ class SlidingCounts(Generic[Item]):
 
     def __init__(self, window: int, epsilon: float, counters: int = 3) -> None:
         if counters < 2:
-            raise SaltwiseValueError(f"counters is {counters!r}; it must be a whole number from 2 on.")
+            raise SaltwiseValueError(f"counters is {counters!r}; it must be a whole number of at least 2.")
         if window < 1 or window % (counters - 1):
             raise SaltwiseValueError(f"window is {window!r}; it must be a multiple of counters - 1 = {counters - 1}.")
         self.window = window
@@ -70,7 +70,7 @@ class SlidingCounts(Generic[Item]):
         """Add `weight` rows of one item.
 
         Raises:
-            SaltwiseValueError: the weight is not a whole number from 1 on.
+            SaltwiseValueError: the weight is not a whole number of at least 1.
         """
         check_whole("weight", weight)
         while weight:
@@ -89,7 +89,7 @@ class SlidingCounts(Generic[Item]):
         An answer is then about so many more rows than W at most as came together last.
 
         Raises:
-            SaltwiseValueError: a weight is not a whole number from 1 on.
+            SaltwiseValueError: a weight is not a whole number of at least 1.
 
         >>> recent = SlidingCounts(window=4, epsilon=0.1)
         >>> for rows in {"a": 6}, {"b": 2, "c": 2}, {"b": 3}:
@@ -112,6 +112,6 @@ class SlidingCounts(Generic[Item]):
         """Return the items that may have a share of `support` in the window, highest count first.
 
         Raises:
-            SaltwiseValueError: the support is not above epsilon and up to 1.
+            SaltwiseValueError: the support is not above epsilon and at most 1.
         """
         return self.counters[0].frequent(support)

@@ -229,7 +229,7 @@ class SpaceSaving:
             SaltwiseValueError: the item is not of the sketch's type, or the weight is below 1.
         """
         if weight < 1:
-            raise SaltwiseValueError(f"weight is {weight}; it must be a whole number from 1 on.")
+            raise SaltwiseValueError(f"weight is {weight}; it must be a whole number of at least 1.")
         known = self._counter_of.get(item)
         if known is not None:
             count_known(self._s, known, weight)

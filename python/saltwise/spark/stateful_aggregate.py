@@ -187,7 +187,7 @@ class StatefulAggregate:
         """Use another number of workers from the next batch on, which moves the groups that have to move.
 
         Raises:
-            SaltwiseValueError: it is no whole number from 1 on.
+            SaltwiseValueError: it is not a whole number of at least 1.
         """
         check_whole("workers", workers)
         self._workers = workers

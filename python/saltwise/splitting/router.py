@@ -96,7 +96,7 @@ class Router:
 
     Args:
         routing: the strategy and its parameters.
-        source: which source this is, from 0 on.
+        source: which source this is, at least 0.
 
     >>> options = SkewOptions(strategy="shuffle", partitions=3)
     >>> router = Router(settled(options, {}), source=1)

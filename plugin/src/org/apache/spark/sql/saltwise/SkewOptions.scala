@@ -127,10 +127,10 @@ object SkewOptions {
     val workers = settings.get("partitions").map(number("partitions", _))
       .getOrElse(BigDecimal(conf.numShufflePartitions))
     require("partitions", workers, workers.isWhole && workers >= 1 && workers <= Int.MaxValue,
-      "a whole number from 1 on")
+      "a whole number of at least 1")
     val n = workers.toInt
     val theta = settings.get("theta").map(number("theta", _)).getOrElse(BigDecimal(1.0 / (5.0 * n)))
-    require("theta", theta, theta > 0 && theta <= 1, "a share above 0 and up to 1")
+    require("theta", theta, theta > 0 && theta <= 1, "a share above 0 and at most 1")
     val epsilon = settings.get("epsilon").map(number("epsilon", _))
       .getOrElse(BigDecimal(SaltwiseConf.Epsilon.defaultValue.get))
     require("epsilon", epsilon, epsilon > 0 && epsilon < 1, "a share between 0 and 1")

@@ -59,7 +59,7 @@ object HotKeys {
   private def share(node: JsonNode): Option[Double] =
     if (node == null || node.isNull) None
     else if (node.isNumber && node.asDouble > 0 && node.asDouble <= 1) Some(node.asDouble)
-    else throw new SaltwiseException(s"share of a hot key is $node; it must be above 0 and up to 1.")
+    else throw new SaltwiseException(s"share of a hot key is $node; it must be above 0 and at most 1.")
 
   private def malformed(text: String): Nothing = throw new SaltwiseException(
     s"hot is $text; it must be a list such as " + """[{"key": ["UA"], "share": 0.17}]; share may be left out.""")
