@@ -1,4 +1,7 @@
 package org.apache.spark.sql.saltwise
 
-/** What a user did that cannot be done, in one sentence: what was given, what is allowed, what to do. */
+/**
+ * A request of the user that cannot be carried out. The message is one sentence: what was given,
+ * what is allowed, what to do.
+ */
 class SaltwiseException(message: String) extends IllegalArgumentException(message)

@@ -5,15 +5,17 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.aggregate._
 
-/** Turns the last of two phases of an aggregate into the only one. */
+/** Turns an aggregate in two phases into one in a single phase. */
 object AggregatePhases {
 
   /**
-   * @param last         the phase that gives the results: they stay as they are
-   * @param clustered    what the rows have to be grouped by
-   * @param grouping     the keys, in terms of `child`
-   * @param aggregates   the functions in Complete mode, in terms of `child`
-   * @return None for an operator that is not Spark's own
+   * The last phase, reading `child` in place of the first phase. Its result columns stay.
+   *
+   * @param last       the phase that returns the results
+   * @param clustered  the required clustering of the rows; None where they are grouped already
+   * @param grouping   the keys, in terms of `child`
+   * @param aggregates the functions in Complete mode, in terms of `child`
+   * @return None where `last` is not an operator of Spark
    */
   def inOnePhase(
       last: SparkPlan,

@@ -6,7 +6,10 @@ import org.apache.spark.sql.catalyst.plans.logical.Aggregate
 import org.apache.spark.sql.saltwise.compat.SparkCompat
 import org.apache.spark.sql.types.{ArrayType, DataType, StringType, StructType}
 
-/** Grouping keys as Spark compares them: NULL is a key, -0.0 = 0.0, all NaNs are one, collations count. */
+/**
+ * Grouping keys as Spark compares them: NULL is a key, -0.0 equals 0.0, all NaNs are one key, and
+ * strings compare by their collation.
+ */
 object GroupingKeys {
 
   def of(aggregate: Aggregate): Seq[Expression] = aggregate.groupingExpressions.map {
@@ -14,11 +17,12 @@ object GroupingKeys {
     case key => key
   }
 
-  /** The 64-bit hash of a key: xxhash64 of its columns, equal for keys that Spark takes for equal. */
+  /** The key's 64-bit hash: xxhash64 of its columns. Keys that Spark compares as equal share it. */
   def hash(keys: Seq[Expression]): Expression = new XxHash64(keys.map(comparable))
 
-  /** An expression whose binary form is equal where Spark takes the values of `key` for equal. */
-  def comparable(key: Expression): Expression = NormalizeFloatingNumbers.normalize(collationKey(key))
+  /** `key` in a form whose bytes are equal exactly where Spark treats the values as equal. */
+  def comparable(key: Expression): Expression =
+    NormalizeFloatingNumbers.normalize(collationKey(key))
 
   private def collationKey(key: Expression): Expression = key.dataType match {
     case dataType if !isCollated(dataType) => key
@@ -34,7 +38,7 @@ object GroupingKeys {
     case _ => SparkCompat.collationKey(key)
   }
 
-  /** Whether `comparable` changes what a value of this type shows. */
+  /** Whether values of this type hold collated strings, which `comparable` turns into bytes. */
   def isCollated(dataType: DataType): Boolean = dataType match {
     case string: StringType => SparkCompat.isCollated(string)
     case fields: StructType => fields.exists(field => isCollated(field.dataType))

@@ -5,13 +5,14 @@ import scala.util.control.NonFatal
 import org.apache.spark.sql.saltwise.SaltwiseException
 
 /**
- * What a rule does where this Spark does not fit the plugin: the plan stays as it was, and the log says so, once. It
- * names no other class of the plugin, so that it is there when one of them cannot be loaded.
+ * Protects a query where this Spark does not fit the plugin: the plan stays as it was, and the log
+ * says so once. It uses as little of the plugin as possible, so that it still works where another
+ * class of the plugin cannot be loaded.
  */
 object OrStock {
   @volatile private var logged = false
 
-  /** What `rewrite` gives, or `stock`. What the user did wrong is no such case, and is told. */
+  /** Returns `rewrite`, or `stock` where `rewrite` fails. Mistakes of the user are still raised. */
   def apply[A](stock: A)(rewrite: => A): A =
     try rewrite catch {
       case e: SaltwiseException => throw e

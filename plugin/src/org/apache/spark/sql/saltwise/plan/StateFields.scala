@@ -5,10 +5,13 @@ import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCo
 import org.apache.spark.sql.types.StructType
 
 /**
- * The fields of a state, which travels as the bytes of an UnsafeRow. Were it a struct, each map task would write the
- * code that copies so many fields, once for the states and once for the NULL of raw rows. approx_count_distinct has 52.
+ * The fields of a state, which travels as the bytes of an UnsafeRow.
+ *
+ * A struct column would also work, but each map task would then generate code that copies every
+ * field, once for states and once for the NULLs of raw rows. approx_count_distinct has 52 fields.
  */
-final case class StateFields(child: Expression, override val dataType: StructType) extends UnaryExpression {
+final case class StateFields(child: Expression, override val dataType: StructType)
+  extends UnaryExpression {
 
   override protected def nullSafeEval(bytes: Any): UnsafeRow =
     StateFields.row(bytes.asInstanceOf[Array[Byte]], dataType.length)
@@ -16,7 +19,8 @@ final case class StateFields(child: Expression, override val dataType: StructTyp
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = defineCodeGen(
     ctx, ev, bytes => s"${classOf[StateFields].getName}.row($bytes, ${dataType.length})")
 
-  override protected def withNewChildInternal(newChild: Expression): StateFields = copy(child = newChild)
+  override protected def withNewChildInternal(newChild: Expression): StateFields =
+    copy(child = newChild)
 }
 
 object StateFields {
