@@ -6,19 +6,23 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow, XXH64}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.execution.{RecordBinaryComparator, SparkPlan, UnaryExecNode, UnsafeExternalRowSorter}
+import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.saltwise.sketch.SkewWorker
 import org.apache.spark.util.collection.unsafe.sort.PrefixComparators
 
 /**
- * Hands rows on in an order that a second run of the task repeats. Over a scan that is the order in which they come;
- * over a shuffle, where they come as they arrive, each task sorts them by a hash of their content, as Spark does
- * before a round-robin repartition (SPARK-23207). Equal rows may change places, which nobody can tell.
+ * Returns rows in an order that a second run of the task repeats.
  *
- * So a choice that depends on the rows before is the same in both runs, and a lost executor changes nothing. To
- * flag the choice as order sensitive and let Spark roll back what was read from it would not do: from 4.2 on a
- * stage that adaptive execution submits anew, in a later job, is not rolled back in its first attempt.
+ * Over a scan, this is the order in which the rows come. After a shuffle, rows come in the order
+ * of their arrival, which may change. There each task sorts them by a hash of their content, as
+ * Spark does before a round-robin repartition (SPARK-23207). Equal rows may change places, and
+ * this makes no difference.
+ *
+ * So a choice that depends on earlier rows is the same in both runs, and a lost executor changes
+ * nothing. It is not enough to flag the choice as order sensitive and let Spark roll back what
+ * read from it: from Spark 4.2, a stage that adaptive execution submits again, in a later job, is
+ * not rolled back in its first attempt.
  */
 final case class RepeatableOrderExec(child: SparkPlan) extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output
@@ -43,20 +47,21 @@ final case class RepeatableOrderExec(child: SparkPlan) extends UnaryExecNode {
         PrefixComparators.LONG,
         new RepeatableOrderExec.ContentHash,
         SparkEnv.get.memoryManager.pageSizeBytes,
-        // Radix sort looks at the prefix only, which is enough: it is a hash of 64 bits.
+        // Radix sort compares only the prefix. This is enough, because the prefix is a 64-bit hash.
         true)
       val metrics = TaskContext.get().taskMetrics()
-      val spilled = metrics.memoryBytesSpilled
-      // Below every exchange rows are unsafe.
+      val spilledBefore = metrics.memoryBytesSpilled
+      // The input of every exchange is unsafe rows.
       val out = sorter.sort(in.asInstanceOf[Iterator[UnsafeRow]])
       peakMemory += sorter.getPeakMemoryUsage
-      spillSize += metrics.memoryBytesSpilled - spilled
+      spillSize += metrics.memoryBytesSpilled - spilledBefore
       metrics.incPeakExecutionMemory(sorter.getPeakMemoryUsage)
       out
     }, preservesPartitioning = true)
   }
 
-  override protected def withNewChildInternal(newChild: SparkPlan): RepeatableOrderExec = copy(child = newChild)
+  override protected def withNewChildInternal(newChild: SparkPlan): RepeatableOrderExec =
+    copy(child = newChild)
 }
 
 object RepeatableOrderExec {
@@ -66,7 +71,8 @@ object RepeatableOrderExec {
   private final class ContentHash extends UnsafeExternalRowSorter.PrefixComputer {
     private val prefix = new UnsafeExternalRowSorter.PrefixComputer.Prefix
 
-    override def computePrefix(row: InternalRow): UnsafeExternalRowSorter.PrefixComputer.Prefix = {
+    override def computePrefix(
+        row: InternalRow): UnsafeExternalRowSorter.PrefixComputer.Prefix = {
       prefix.isNull = false
       prefix.value = contentHash(row.asInstanceOf[UnsafeRow])
       prefix
@@ -75,7 +81,7 @@ object RepeatableOrderExec {
 }
 
 /**
- * Gives `skew_worker` its rows in a repeatable order.
+ * Makes the rows that `skew_worker` reads come in a repeatable order.
  *
  * {{{
  *   before:  Project(skew_worker(...)) - child

@@ -9,18 +9,18 @@ import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{CustomMetrics, SQLMetric}
 import org.apache.spark.sql.saltwise.placement.PlacementPartitioning
 
-/** Counts the rows that each worker received: the achieved load, shown in the UI. */
+/** Counts the rows that each worker received. The UI shows this load. */
 final case class SkewReceiveExec(child: SparkPlan) extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output
 
-  // Where a router put rows they lie by no column.
+  // A router partitions rows by none of their columns.
   override def outputPartitioning: Partitioning = child.outputPartitioning match {
     case placement: PlacementPartitioning => placement
     case routed => UnknownPartitioning(routed.numPartitions)
   }
 
   override lazy val metrics: Map[String, SQLMetric] = {
-    // -1 stands for "no value", so that a worker without rows counts with its 0 into the mean.
+    // The initial value -1 means "no value", so that a worker without rows counts as 0 in the mean.
     val rows = new SQLMetric(CustomMetrics.buildV2CustomMetricTypeName(new WorkerLoadMetric), -1L)
     rows.register(sparkContext, Some(new WorkerLoadMetric().description), countFailedValues = false)
     Map("rows" -> rows)
@@ -34,10 +34,11 @@ final case class SkewReceiveExec(child: SparkPlan) extends UnaryExecNode {
     }, preservesPartitioning = true)
   }
 
-  override protected def withNewChildInternal(newChild: SparkPlan): SkewReceiveExec = copy(child = newChild)
+  override protected def withNewChildInternal(newChild: SparkPlan): SkewReceiveExec =
+    copy(child = newChild)
 }
 
-/** Rows per worker, from one value a task: each task of a SkewReceive is one worker. */
+/** Rows per worker. Each task of a SkewReceive is one worker, and reports one value. */
 class WorkerLoadMetric extends CustomMetric {
   override def name(): String = "rowsPerWorker"
 

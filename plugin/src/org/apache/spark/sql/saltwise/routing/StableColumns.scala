@@ -2,7 +2,7 @@ package org.apache.spark.sql.saltwise.routing
 
 import org.apache.spark.rdd.DeterministicLevel
 import org.apache.spark.sql.catalyst.catalog.HiveTableRelation
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeSet, Expression, Literal}
+import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.execution.{LogicalRDD, SparkPlan}
@@ -15,67 +15,80 @@ import org.apache.spark.sql.saltwise.plan.SkewGroupByHint
 import org.apache.spark.sql.types._
 
 /**
- * The columns of a plan that are the same, bit for bit, when a task runs again: those of tables, files and ranges,
- * and what deterministic projections, counts and exact sums make of them. What another aggregate or a window computes
- * may differ by the order in which rows arrived (first, collect_list, the last bits of a sum of doubles), so it may not
- * choose a row's worker: the row would go elsewhere in the second run, and be lost or counted twice.
+ * The columns of a plan that are the same, bit for bit, when a task runs again.
+ *
+ * These are the columns of tables, files and ranges, and what deterministic projections, counts and
+ * exact sums compute from them. The results of other aggregates and of windows may depend on the
+ * order in which rows arrived: first, collect_list, the last bits of a sum of doubles. Such a
+ * result must not choose the worker of a row. The row could go to another worker in the second
+ * run, and be lost or counted twice.
  *
  * {{{
- *   SELECT k, upper(v) AS u, s FROM (SELECT k, v, sum(x) AS s FROM t GROUP BY k, v)      stable: k, u
+ *   SELECT k, upper(v) AS u, s FROM (SELECT k, v, sum(x) AS s FROM t GROUP BY k, v)
+ *
+ *   stable: k, u
  * }}}
  */
 object StableColumns {
 
   def apply(plan: LogicalPlan): AttributeSet = plan match {
     case stage: LogicalQueryStage => apply(stage.logicalPlan)
-    case cached: InMemoryRelation => ofCached(cached)
+    case cached: InMemoryRelation => stableInCache(cached)
     case rows: LogicalRDD if keepsOrder(rows) => rows.outputSet
-    case input @ (_: LogicalRelation | _: HiveTableRelation | _: DataSourceV2ScanRelation | _: Range |
-        _: LocalRelation) => input.outputSet
-    case input: LeafNode if readsStream(input) => input.outputSet
+    case leaf: LeafNode if canBeReadAgain(leaf) => leaf.outputSet
     case union: Union =>
       val stable = union.children.map(child => child.output.map(apply(child).contains))
-      AttributeSet(union.output.zip(stable.transpose).collect { case (column, all) if all.forall(identity) => column })
-    case project: Project => computed(project.projectList, apply(project.child))
-    case generate: Generate => withMade(generate.generatorOutput, Seq(generate.generator), generate.child)
-    case python: BaseEvalPython => withMade(python.resultAttrs, python.udfs, python.child)
+      AttributeSet(union.output.zip(stable.transpose).collect {
+        case (column, inEachChild) if inEachChild.forall(identity) => column
+      })
+    case project: Project => stableAmong(project.projectList, apply(project.child))
+    case generate: Generate =>
+      withAdded(generate.generatorOutput, Seq(generate.generator), generate.child)
+    case python: BaseEvalPython => withAdded(python.resultAttrs, python.udfs, python.child)
     case expand: Expand =>
       val stable = apply(expand.child)
       AttributeSet(expand.output.zip(expand.projections.transpose).collect {
         case (column, values) if values.forall(repeats(_, stable)) => column
       })
-    case aggregate: Aggregate => ofAggregate(aggregate)
+    case aggregate: Aggregate => stableInAggregate(aggregate)
     case node => AttributeSet(node.children.flatMap(apply(_))).intersect(node.outputSet)
   }
 
   /**
-   * Whether rows stay in the tasks that read them, as far as the logical plan shows, so that a second run gives the
-   * same rows in the same order, those of rand() included.
+   * Whether rows stay in the tasks that read them, as far as the logical plan shows. Then a second
+   * run returns the same rows in the same order, even where rand() computes them.
    */
   def staysInPlace(plan: LogicalPlan): Boolean = plan match {
     case rows: LogicalRDD => keepsOrder(rows)
     case cached: InMemoryRelation => planned(cached).find(_.isInstanceOf[Exchange]).isEmpty
     case _: LogicalQueryStage => false
-    case _: LogicalRelation | _: HiveTableRelation | _: DataSourceV2ScanRelation | _: Range | _: LocalRelation => true
-    case input: LeafNode if readsStream(input) => true
-    case _: Project | _: Filter | _: Generate | _: BaseEvalPython | _: Expand | _: Sample | _: SkewGroupByHint |
-        _: Union | _: DeserializeToObject | _: SerializeFromObject | _: MapElements | _: MapPartitions |
-        _: TypedFilter | _: MapInPandas | _: EventTimeWatermark => plan.children.forall(staysInPlace)
+    case leaf: LeafNode => canBeReadAgain(leaf)
+    case _: Project | _: Filter | _: Generate | _: BaseEvalPython | _: Expand | _: Sample |
+        _: SkewGroupByHint | _: Union | _: DeserializeToObject | _: SerializeFromObject |
+        _: MapElements | _: MapPartitions | _: TypedFilter | _: MapInPandas |
+        _: EventTimeWatermark => plan.children.forall(staysInPlace)
     case _ => false
   }
 
-  /** Sources of streams can be read again; the class that reads them has another name in each version. */
-  private def readsStream(input: LeafNode): Boolean = input.isStreaming && !input.isInstanceOf[LogicalRDD]
+  private def canBeReadAgain(leaf: LeafNode): Boolean = leaf match {
+    case _: LogicalRelation | _: HiveTableRelation | _: DataSourceV2ScanRelation | _: Range |
+        _: LocalRelation => true
+    case _: LogicalRDD => false
+    // The source of a stream. Its class differs between Spark versions.
+    case other => other.isStreaming
+  }
 
   private def keepsOrder(rows: LogicalRDD): Boolean =
     rows.rdd.outputDeterministicLevel == DeterministicLevel.DETERMINATE
 
-  /** A lost block of a cache is computed again, so what holds is what holds below the cache. */
-  private def ofCached(cached: InMemoryRelation): AttributeSet = {
+  /** A lost block of a cache is computed again, so a column is stable where its source is. */
+  private def stableInCache(cached: InMemoryRelation): AttributeSet = {
     val below = planned(cached)
     AttributeSet(below.logicalLink.toSeq.flatMap { logical =>
       val stable = apply(logical)
-      cached.output.zip(below.output).collect { case (column, source) if stable.contains(source) => column }
+      cached.output.zip(below.output).collect {
+        case (column, source) if stable.contains(source) => column
+      }
     })
   }
 
@@ -84,38 +97,44 @@ object StableColumns {
     case other => other
   }
 
-  private def ofAggregate(aggregate: Aggregate): AttributeSet = {
+  private def stableInAggregate(aggregate: Aggregate): AttributeSet = {
     val stable = apply(aggregate.child)
     val keys = AttributeSet(aggregate.groupingExpressions.collect { case key: Attribute => key })
-    // Where a grouping column may differ, so may the groups.
+    // Where a grouping column may differ, the groups may differ too.
     val sameGroups = aggregate.groupingExpressions.forall(repeats(_, stable))
-    val known = aggregate.aggregateExpressions.map(_.transform {
-      case e: AggregateExpression if sameGroups && isOrderFree(e.aggregateFunction) && repeats(e, stable) =>
+    // A result that repeats is replaced by a constant. The functions that are left may not repeat.
+    val results = aggregate.aggregateExpressions.map(_.transform {
+      case e: AggregateExpression
+          if sameGroups && isOrderFree(e.aggregateFunction) && repeats(e, stable) =>
         Literal.create(null, e.dataType)
     })
-    computed(known, AttributeSet(stable.filter(keys.contains)))
+    stableAmong(results, AttributeSet(stable.filter(keys.contains)))
   }
 
   private def isOrderFree(function: AggregateFunction): Boolean = function match {
     case _: Count => true
     case _: Sum | _: Min | _: Max => function.children.head.dataType match {
-      case _: IntegralType | _: DecimalType | DateType | TimestampType | TimestampNTZType | BooleanType | BinaryType |
-          StringType => true
+      case _: IntegralType | _: DecimalType | DateType | TimestampType | TimestampNTZType |
+          BooleanType | BinaryType | StringType => true
       case _ => false
     }
     case _ => false
   }
 
-  private def computed(expressions: Seq[Expression], stable: AttributeSet): AttributeSet =
+  /** The columns among `expressions` that repeat, where the columns that they read are `stable`. */
+  private def stableAmong(expressions: Seq[Expression], stable: AttributeSet): AttributeSet =
     AttributeSet(expressions.collect {
       case column: Attribute if stable.contains(column) => column
-      case alias @ Alias(e, _) if repeats(e, stable) && !e.exists(_.isInstanceOf[AggregateExpression]) =>
+      case alias @ Alias(e, _)
+          if repeats(e, stable) && !e.exists(_.isInstanceOf[AggregateExpression]) =>
         alias.toAttribute
     })
 
-  private def withMade(made: Seq[Attribute], by: Seq[Expression], child: LogicalPlan): AttributeSet = {
+  /** The stable columns of `child`, and `added`, which `functions` compute, where these repeat. */
+  private def withAdded(
+      added: Seq[Attribute], functions: Seq[Expression], child: LogicalPlan): AttributeSet = {
     val stable = apply(child)
-    if (by.forall(repeats(_, stable))) stable ++ AttributeSet(made) else stable
+    if (functions.forall(repeats(_, stable))) stable ++ AttributeSet(added) else stable
   }
 
   private def repeats(e: Expression, stable: AttributeSet): Boolean =

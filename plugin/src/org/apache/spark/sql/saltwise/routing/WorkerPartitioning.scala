@@ -8,15 +8,20 @@ import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
 import org.apache.spark.sql.types.{DataType, IntegerType}
 
 /**
- * Partitions rows by the worker that the SkewRoute right below gave them. Spark's exchange takes its own
- * partitionings only, so this is a HashPartitioning whose partition id is not a hash; it is by no grouping key,
- * so it satisfies no required clustering.
+ * Partitions rows by the worker that the SkewRoute right below gave them.
  *
- * The worker is not a column: rows are not copied for it, and are shuffled at their own size.
+ * Spark's exchange accepts only Spark's own partitionings, so this is a HashPartitioning whose
+ * partition id is not a hash. Its expression is not a grouping key, so it satisfies no required
+ * clustering.
+ *
+ * The worker is not a column, so rows are not copied and do not grow in the shuffle.
  */
-final class WorkerPartitioning(workers: Int) extends HashPartitioning(Seq(CurrentWorker()), workers) {
+final class WorkerPartitioning(workers: Int)
+  extends HashPartitioning(Seq(CurrentWorker()), workers) {
+
   override def partitionIdExpression: Expression = expressions.head
-  override protected def withNewChildrenInternal(children: IndexedSeq[Expression]): WorkerPartitioning = this
+  override protected def withNewChildrenInternal(
+      children: IndexedSeq[Expression]): WorkerPartitioning = this
   override def equals(other: Any): Boolean = other match {
     case that: WorkerPartitioning => that.numPartitions == numPartitions
     case _ => false
@@ -25,9 +30,12 @@ final class WorkerPartitioning(workers: Int) extends HashPartitioning(Seq(Curren
   override def toString: String = s"skewpartitioning($workers)"
 }
 
-/** The worker of the row that SkewRoute handed out last. Exchange asks once for each row, in the same thread. */
+/**
+ * The worker of the row that SkewRoute returned last. The exchange reads it once for each row, in
+ * the same thread.
+ */
 final case class CurrentWorker() extends LeafExpression {
-  @transient private lazy val current = CurrentWorker.ofThread.get()
+  @transient private lazy val current = CurrentWorker.threadHolder.get()
 
   override def nullable: Boolean = false
   override def dataType: DataType = IntegerType
@@ -44,17 +52,17 @@ final case class CurrentWorker() extends LeafExpression {
 }
 
 object CurrentWorker {
-  /** Filled by SkewRoute, read by the exchange above it. */
+  /** SkewRoute writes the worker, and the exchange above reads it. */
   final class Holder {
     var worker: Int = 0
   }
 
-  private val ofThread = new ThreadLocal[Holder]
+  private val threadHolder = new ThreadLocal[Holder]
 
-  /** Called at the start of a task, before its first row. */
+  /** Call this at the start of a task, before its first row. */
   def begin(): Holder = {
     val holder = new Holder
-    ofThread.set(holder)
+    threadHolder.set(holder)
     holder
   }
 }
