@@ -20,11 +20,11 @@ object SaltwiseConf {
     .createWithDefault(false)
 
   val Strategy: ConfigEntry[String] = buildConf(Prefix + "strategy")
-    .doc("How rows are sent to workers: " + SkewStrategy.names.mkString(", ") + ". auto samples " +
+    .doc("How rows are sent to workers: " + Strategies.names.mkString(", ") + ". auto samples " +
       "the keys, predicts what each plan costs, and takes the cheapest.")
     .version("0.1.0")
     .stringConf
-    .createWithDefault(SkewStrategy.Auto)
+    .createWithDefault(Auto.name)
 
   val Partitions: OptionalConfigEntry[Int] = buildConf(Prefix + "partitions")
     .doc("n, the number of workers among which rows are balanced. Default: spark.sql.shuffle.partitions.")

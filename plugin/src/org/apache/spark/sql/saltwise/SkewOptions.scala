@@ -3,119 +3,55 @@ package org.apache.spark.sql.saltwise
 import java.util.Locale
 
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.saltwise.routing.{DChoicesRouter, HashRouter, HeadKey, KeyRouter, PartialKeyRouter, RoundRobinRouter, ShuffleRouter, WChoicesRouter}
+import org.apache.spark.sql.saltwise.routing.{HashRouter, HeadKey, KeyRouter}
 import org.apache.spark.unsafe.types.UTF8String
 
-/** The names of the strategies. */
-object SkewStrategy {
-  val Auto = "auto"
-  val Split = "split"
-  val Local = "local"
-  val Hash = "hash"
-  val Shuffle = "shuffle"
-  val PartialKey = "pkg"
-  val DChoices = "dchoices"
-  val WChoices = "wchoices"
-  val RoundRobin = "roundrobin"
-  val Consistent = "consistent"
-  val OffGreedy = "offgreedy"
-  val Scan = "scan"
-  val Redist = "redist"
-  val ReadJ = "readj"
-
-  /** What `skew_worker` takes. */
-  val routing: Seq[String] = Seq(Hash, Shuffle, PartialKey, DChoices, WChoices, RoundRobin)
-
-  /** What leaves every group whole. */
-  val placement: Seq[String] = Seq(Hash, Consistent, OffGreedy, Scan, Redist, ReadJ)
-
-  /** What a hint and the conf take. */
-  val names: Seq[String] = (Auto +: Split +: Local +: routing) ++ placement.diff(routing)
-
-  /** The strategy of this name, whatever its case. */
-  def named(name: String, allowed: Seq[String]): String = {
-    val wanted = name.toLowerCase(Locale.ROOT)
-    if (allowed.contains(wanted)) wanted else throw SkewOptions.unknown("strategy", name, allowed)
-  }
-}
-
 /**
- * What a rewritten aggregate is to do: the strategy, and the papers' parameters, all checked.
+ * What a rewritten aggregate is to do.
  *
- * @param workers  n
- * @param workersGiven whether n was asked for, and is not only Spark's default
- * @param theta    share of rows from which a key is in the head
- * @param epsilon  imbalance that D-Choices may leave, as a share of all rows
- * @param choices  d, where it is given and not solved
- * @param capacity counters of each source's sketch
- * @param localCapacity the same, for the strategy local
- * @param placementCapacity the same, to find the keys that are placed by hand
- * @param hot      hot keys that are known beforehand, as JSON
- * @param function a partition function, as JSON
- * @param cost     what a key costs its worker, where it is placed: rows, bytes, rows^2 or a column
- * @param why      what made auto choose the strategy
+ * @param parameters      what the strategy was told; another strategy that auto chooses is told the same
+ * @param workersGiven    whether n was given, and is not only Spark's default
+ * @param hot             hot keys that are known beforehand, as JSON
+ * @param placement       how keys are placed
+ * @param why             why auto chose the strategy
  */
 final case class SkewOptions(
-    strategy: String,
-    workers: Int,
+    strategy: Strategy,
+    parameters: Parameters,
     workersGiven: Boolean,
-    theta: Double,
-    epsilon: Double,
-    choices: Option[Int],
-    capacity: Int,
-    localCapacity: Int,
-    placementCapacity: Int,
     hot: Option[String],
-    function: Option[String],
-    cost: String,
+    placement: PlacementOptions,
     why: Option[String] = None) {
 
-  /** A router of one source for every strategy but auto; `split` shuffles by key. A head it begins with is `known`. */
+  /** n */
+  def workers: Int = parameters.workers
+
+  /** A router of one source, which may begin with a head that is `known`. `split` shuffles by key. */
   def router(source: Int, known: Seq[HeadKey] = Nil): KeyRouter = strategy match {
-    case SkewStrategy.Hash | SkewStrategy.Split => new HashRouter(workers)
-    case SkewStrategy.Shuffle => new ShuffleRouter(workers, source)
-    case SkewStrategy.PartialKey => new PartialKeyRouter(workers, source)
-    case _ =>
-      val router = strategy match {
-        case SkewStrategy.DChoices => new DChoicesRouter(workers, source, theta, epsilon, choices, capacity)
-        case SkewStrategy.WChoices => new WChoicesRouter(workers, source, theta, capacity)
-        case SkewStrategy.RoundRobin => new RoundRobinRouter(workers, source, theta, capacity)
-        case other => throw new IllegalStateException(s"$other routes nothing")
-      }
-      if (known.nonEmpty) router.remember(known)
-      router
+    case routing: Routing => routing.router(workers, source, known)
+    case Split => new HashRouter(workers)
+    case other => throw new IllegalStateException(s"${other.name} routes nothing")
   }
 
   /** Whether a row's worker depends on the rows before it. */
-  def dependsOnOrder: Boolean = hot.isEmpty && !Seq(SkewStrategy.Hash, SkewStrategy.Split, SkewStrategy.Local).contains(strategy)
-
-  override def toString: String = {
-    val head = strategy match {
-      case SkewStrategy.Split | SkewStrategy.Hash | SkewStrategy.Shuffle | SkewStrategy.PartialKey => ""
-      case SkewStrategy.Local => s", capacity=$localCapacity"
-      case _ if hot.isDefined => ", hot keys given"
-      case _ => s", theta=$theta, capacity=$capacity"
-    }
-    val d = if (strategy != SkewStrategy.DChoices) "" else choices match {
-      case Some(number) => s", choices=$number"
-      case None => s", epsilon=$epsilon"
-    }
-    s"$strategy, n=$workers$head$d${why.map("; " + _).getOrElse("")}"
+  def dependsOnOrder: Boolean = strategy match {
+    case routing: Routing => hot.isEmpty && routing.dependsOnOrder
+    case _ => false
   }
+
+  override def toString: String =
+    s"${strategy.name}, n=$workers${strategy.described(hot.isDefined)}${why.fold("")("; " + _)}"
 }
 
+/**
+ * How the keys of groups that stay whole are placed.
+ *
+ * @param function a partition function, as JSON
+ * @param cost     what a key costs its worker: rows, bytes, rows^2 or a column
+ */
+final case class PlacementOptions(function: Option[String], cost: String)
+
 object SkewOptions {
-
-  /** Counters for each 1 / theta: see the bound in [[SpaceSaving]]. */
-  private val CountersPerHeadKey = 4
-
-  /** What `local` may combine at a time: also keys that are far too rare to fill a worker. */
-  private val LocalCapacity = 2048
-
-  /** Keys that are placed by hand, at most. */
-  private val PlacementCapacity = 10000
-
-  private val MaxCapacity = 1 << 24
 
   /**
    * The options of one aggregate: those of its hint, then those of the session, then the defaults.
@@ -124,43 +60,46 @@ object SkewOptions {
    */
   def resolve(hint: Map[String, String], conf: SQLConf): SkewOptions = {
     val settings = SaltwiseConf.settings(conf) ++ hint
-    val workers = settings.get("partitions").map(number("partitions", _))
-      .getOrElse(BigDecimal(conf.numShufflePartitions))
+    def numberOf(name: String): Option[BigDecimal] = settings.get(name).map(number(name, _))
+
+    val workers = numberOf("partitions").getOrElse(BigDecimal(conf.numShufflePartitions))
     require("partitions", workers, workers.isWhole && workers >= 1 && workers <= Int.MaxValue,
       "a whole number of at least 1")
     val n = workers.toInt
-    val theta = settings.get("theta").map(number("theta", _)).getOrElse(BigDecimal(1.0 / (5.0 * n)))
+    val theta = numberOf("theta").getOrElse(BigDecimal(Parameters.defaultTheta(n)))
     require("theta", theta, theta > 0 && theta <= 1, "a share above 0 and at most 1")
-    val epsilon = settings.get("epsilon").map(number("epsilon", _))
-      .getOrElse(BigDecimal(SaltwiseConf.Epsilon.defaultValue.get))
+    val epsilon = numberOf("epsilon").getOrElse(BigDecimal(SaltwiseConf.Epsilon.defaultValue.get))
     require("epsilon", epsilon, epsilon > 0 && epsilon < 1, "a share between 0 and 1")
+
     // What the session says of all aggregates is fitted to the partitions and to theta of this one.
-    val mostChoices = if (hint.contains("choices")) s"to the $n partitions" else "on"
-    val choices = settings.get("choices").map(number("choices", _))
-    choices.foreach(d => require("choices", d, d.isWhole && d >= 2 && (d <= n || !hint.contains("choices")),
-      s"a whole number from 2 $mostChoices"))
+    val mostChoices = if (hint.contains("choices")) BigDecimal(n) else BigDecimal(Int.MaxValue)
+    val choices = numberOf("choices")
+    choices.foreach(d => require("choices", d, d.isWhole && d >= 2 && d <= mostChoices,
+      if (hint.contains("choices")) s"a whole number from 2 to the $n partitions"
+      else "a whole number of at least 2"))
     val needed = math.ceil(1 / theta.toDouble)
     val least = if (hint.contains("sketch.capacity")) needed else 1.0
-    val capacity = settings.get("sketch.capacity").map(number("sketch.capacity", _))
-    capacity.foreach(c => require("sketch.capacity", c, c.isWhole && c >= least && c <= MaxCapacity,
-      s"a whole number from ${if (least > 1) "1/theta = " else ""}${least.toLong} to $MaxCapacity"))
+    val counters = numberOf("sketch.capacity")
+    counters.foreach(c => require("sketch.capacity", c,
+      c.isWhole && c >= least && c <= Parameters.MaxCapacity,
+      s"a whole number from ${if (least > 1) "1/theta = " else ""}${least.toLong} to " +
+        s"${Parameters.MaxCapacity}"))
+
+    val parameters = Parameters(n, theta.toDouble, epsilon.toDouble,
+      choices.map(_.min(n).toInt), counters.map(_.max(needed).toInt))
     SkewOptions(
-      SkewStrategy.named(settings.getOrElse("strategy", SkewStrategy.Auto), SkewStrategy.names),
-      n, settings.contains("partitions"), theta.toDouble, epsilon.toDouble, choices.map(_.min(n).toInt),
-      capacity.map(_.max(needed).toInt).getOrElse(
-        defaultCapacity(theta.toDouble)),
-      capacity.map(_.max(needed).toInt).getOrElse(LocalCapacity),
-      capacity.map(_.max(needed).toInt).getOrElse(PlacementCapacity),
+      Strategies(settings.getOrElse("strategy", Auto.name), parameters),
+      parameters,
+      settings.contains("partitions"),
       settings.get("hot"),
-      settings.get("placement.function"),
-      settings.getOrElse("placement.cost", SaltwiseConf.PlacementCost.defaultValue.get))
+      PlacementOptions(
+        settings.get("placement.function"),
+        settings.getOrElse("placement.cost", SaltwiseConf.PlacementCost.defaultValue.get)))
   }
 
-  def defaultCapacity(theta: Double): Int =
-    math.min(MaxCapacity.toDouble, math.ceil(CountersPerHeadKey / theta)).toInt
-
   /**
-   * Reads what stands in a hint: first the strategy, then 'option=value' strings; both may be left out.
+   * Reads what stands in a hint: first the strategy, then 'option=value' strings; both may be left
+   * out.
    *
    * @throws SaltwiseException for an option or a strategy that does not exist
    */
@@ -171,7 +110,7 @@ object SkewOptions {
         s"SKEW_GROUPBY got (${parameters.mkString(", ")}); it takes a strategy first and then " +
           "'option=value' strings, such as SKEW_GROUPBY(dchoices, 'partitions=200').")
     }
-    val strategy = names.map(name => "strategy" -> SkewStrategy.named(name, SkewStrategy.names))
+    val strategy = names.map("strategy" -> Strategies.checkedName(_, Strategies.names))
     val allowed = SaltwiseConf.options.keys.toSeq.sorted
     (strategy ++ options.map { option =>
       val (name, value) = option.span(_ != '=')
@@ -182,9 +121,8 @@ object SkewOptions {
 
   /** "strategy is 'dchoise'; it must be one of auto, ...; did you mean 'dchoices'?" */
   def unknown(what: String, value: String, allowed: Seq[String]): SaltwiseException = {
-    val nearest = allowed.minBy { name =>
-      UTF8String.fromString(name).levenshteinDistance(UTF8String.fromString(value.toLowerCase(Locale.ROOT)))
-    }
+    val typed = UTF8String.fromString(value.toLowerCase(Locale.ROOT))
+    val nearest = allowed.minBy(UTF8String.fromString(_).levenshteinDistance(typed))
     new SaltwiseException(
       s"$what is '$value'; it must be one of ${allowed.mkString(", ")}; did you mean '$nearest'?")
   }

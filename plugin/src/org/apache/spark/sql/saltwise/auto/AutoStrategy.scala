@@ -2,7 +2,7 @@ package org.apache.spark.sql.saltwise.auto
 
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.aggregate.ObjectHashAggregateExec
-import org.apache.spark.sql.saltwise.{SkewOptions, SkewStrategy}
+import org.apache.spark.sql.saltwise.{Local, SkewOptions, Split, Strategy}
 
 /** What the strategy auto does with an aggregate that may be rewritten. */
 object AutoStrategy {
@@ -26,8 +26,9 @@ object AutoStrategy {
       keys: Either[String, KeyStatistics],
       cluster: Cluster,
       inPlace: Boolean,
-      adaptive: Boolean): Either[String, (String, String)] = {
-    val possible = (if (inPlace) Seq(SkewStrategy.Local) else Nil) ++ (if (adaptive) Seq(SkewStrategy.Split) else Nil)
+      adaptive: Boolean): Either[String, (Strategy, String)] = {
+    val possible: Seq[Strategy] =
+      (if (inPlace) Seq(Local(options.parameters)) else Nil) ++ (if (adaptive) Seq(Split) else Nil)
     (PlanCosts.constants(stock), keys) match {
       case _ if possible.isEmpty =>
         Left("its rows come out of a shuffle, and without adaptive execution nothing is split")
@@ -35,7 +36,8 @@ object AutoStrategy {
         val costs = PlanCosts(stock, constants, known, options, cluster)
         val why = s"auto predicts $costs, from $known"
         val (strategy, cost) = possible
-          .map(strategy => (strategy, if (strategy == SkewStrategy.Local) costs.local else costs.split)).minBy(_._2)
+          .map(strategy => (strategy, if (strategy == Split) costs.split else costs.local))
+          .minBy(_._2)
         if (cost <= WorthIt * costs.stock) Right((strategy, why)) else Left(why)
       case (_, Left(remark)) if stock.isInstanceOf[ObjectHashAggregateExec] =>
         Right((possible.head, s"auto knows nothing of the keys$remark"))

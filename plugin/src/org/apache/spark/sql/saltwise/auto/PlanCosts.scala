@@ -2,7 +2,7 @@ package org.apache.spark.sql.saltwise.auto
 
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.aggregate._
-import org.apache.spark.sql.saltwise.SkewOptions
+import org.apache.spark.sql.saltwise.{Local, SkewOptions}
 import org.apache.spark.sql.saltwise.local.{GrowingStates, LocalIterator}
 
 /**
@@ -63,8 +63,9 @@ object PlanCosts {
     val fewKeys = stock.isInstanceOf[ObjectHashAggregateExec] && keys.keysAmong(rows) <= KeysWithoutSort
     val group = if (fewKeys) 0.0 else c.group
     val share = 2.0 * LocalIterator.RowsBeforeState / rows
-    val (combinedKeys, combined) = keys.above(if (grows(stock)) share.max(options.theta) else share) match {
-      case (many, _) if many > options.localCapacity => keys.above(1.0 / options.localCapacity)
+    val local = Local(options.parameters)
+    val (combinedKeys, combined) = keys.above(if (grows(stock)) share.max(local.theta) else share) match {
+      case (many, _) if many > local.capacity => keys.above(1.0 / local.capacity)
       case few => few
     }
     val (raw, sent) = (1 - combined, math.min(1.0, combinedKeys / rows))

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression,
 import org.apache.spark.sql.execution.{PartitioningPreservingUnaryExecNode, SparkPlan}
 import org.apache.spark.sql.execution.aggregate.AggregationIterator
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
-import org.apache.spark.sql.saltwise.SkewOptions
+import org.apache.spark.sql.saltwise.{Local, SkewOptions}
 import org.apache.spark.sql.saltwise.sketch.SpaceSaving
 import org.apache.spark.sql.types.BinaryType
 
@@ -94,9 +94,9 @@ private final class LocalIterator(
   /** The most bytes that states held at a time. */
   var peak = 0L
 
-  private val capacity = options.localCapacity
+  private val Local(theta, capacity) = Local(options.parameters)
   private val functions = aggregates.map(_.aggregateFunction)
-  private val share = if (GrowingStates.among(functions)) options.theta else 0.0
+  private val share = if (GrowingStates.among(functions)) theta else 0.0
   private val fields = functions.flatMap(_.aggBufferAttributes)
   private val keyOf = UnsafeProjection.create(grouping, input)
   private val asRaw = UnsafeProjection.create(grouping ++ raw :+ Literal(null, BinaryType), input)

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.optimizer.InferWindowGroupLimit
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.saltwise.{SaltwiseConf, SaltwiseException, SkewOptions, SkewStrategy}
+import org.apache.spark.sql.saltwise._
 import org.apache.spark.sql.saltwise.compat.{GroupMap, SparkCompat}
 import org.apache.spark.sql.saltwise.plan.{GroupingKeys, OrStock, SkewAggregation, SkewGroupByHint}
 import org.apache.spark.sql.saltwise.routing.SkewReceiveExec
@@ -67,14 +67,14 @@ final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
     lazy val hint = SkewGroupByHint.below(node).map(_.options)
     lazy val options = SkewOptions.resolve(hint.getOrElse(Map.empty), conf)
     lazy val named = hint.exists(given =>
-      given.get("strategy").exists(_ != SkewStrategy.Auto) || given.contains("placement.function"))
+      given.get("strategy").exists(_ != Auto.name) || given.contains("placement.function"))
     def by(keys: Seq[Expression], asked: Boolean) = Some(Groups(keys, hint, options, asked || named))
     node match {
       case aggregate: Aggregate if aggregate.groupingExpressions.nonEmpty =>
         val rewritten = hint.isDefined || conf.getConf(SaltwiseConf.Enabled)
-        val chosen = rewritten && names.contains(options.strategy)
+        val chosen = rewritten && isPlacementAlone(options.strategy)
         val whole = aggregate.aggregateExpressions.exists(_.exists(_.isInstanceOf[PythonUDAF]))
-        val byDefault = whole && (toggled || (hint.isDefined && options.strategy == SkewStrategy.Auto))
+        val byDefault = whole && (toggled || (hint.isDefined && options.strategy == Auto))
         if (chosen || byDefault) by(aggregate.groupingExpressions, asked = chosen) else None
       case window: Window if toggled && !window.windowExpressions.exists(e => limited.contains(e.exprId)) =>
         Some(Groups(window.partitionSpec, None, options, asked = false))
@@ -121,29 +121,30 @@ final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
     def constant(function: PartitionFunction) =
       (Literal(PartitionFunction.toJson(function, keyType)), function.workers)
     // What the session says is meant for groups of all kinds.
-    val strategy = groups.hint.flatMap(_.get("strategy")).getOrElse {
-      if (SkewStrategy.placement.contains(options.strategy)) options.strategy else SkewStrategy.Auto
+    val strategy = options.strategy match {
+      case auto @ Auto => auto
+      case whole: WholeGroups => whole
+      case _ if !groups.hint.exists(_.contains("strategy")) => Auto
+      case other =>
+        throw new SaltwiseException(s"strategy is '${other.name}', and these groups may not be " +
+          s"split; it must be one of ${(Auto.name +: Strategies.placement).mkString(", ")}.")
     }
+    def largest = (largestFirst(keys, keyType, rows, options), options.workers)
     strategy match {
-      case SkewStrategy.Hash => constant(UniformHash(options.workers))
-      case SkewStrategy.Consistent => constant(ConsistentHash(options.workers, Replicas))
-      case SkewStrategy.OffGreedy => (largestFirst(keys, keyType, rows, options), options.workers)
-      case other if other != SkewStrategy.Auto && !SkewStrategy.placement.contains(other) =>
-        throw new SaltwiseException(s"strategy is '$other', and these groups may not be split; it must be one of " +
-          s"${(SkewStrategy.Auto +: SkewStrategy.placement).mkString(", ")}.")
-      case other => saved(keyType, groups) match {
-        case Some(function) => constant(function)
-        case None if other == SkewStrategy.Auto => (largestFirst(keys, keyType, rows, options), options.workers)
-        case None => throw new SaltwiseException(
-          s"strategy is '$other', and there is no partition function for keys of type $keyType; give " +
-            "placement.function, or group by df.skew_groupby of Python, which constructs one.")
-      }
+      case Hash => constant(UniformHash(options.workers))
+      case Consistent => constant(ConsistentHash(options.workers, Replicas))
+      case _: OffGreedy => largest
+      case Auto => saved(keyType, groups).fold(largest)(constant)
+      case other => constant(saved(keyType, groups).getOrElse(throw new SaltwiseException(
+        s"strategy is '${other.name}', and there is no partition function for keys of type " +
+          s"$keyType; give placement.function, or group by df.skew_groupby of Python, which " +
+          "makes one.")))
     }
   }
 
   /** One in the conf belongs to some of the session's groups, and is passed over by those with other keys. */
   private def saved(keyType: String, groups: Groups): Option[PartitionFunction] =
-    groups.options.function.map(PartitionFunction.fromJson).flatMap {
+    groups.options.placement.function.map(PartitionFunction.fromJson).flatMap {
       case PartitionFunction.Saved(function, ofFunction) if ofFunction == keyType =>
         if (groups.options.workersGiven && groups.options.workers != function.workers) {
           throw new SaltwiseException(s"partitions is ${groups.options.workers}, and placement.function has " +
@@ -159,9 +160,11 @@ final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
   private def largestFirst(
       keys: Seq[Attribute], keyType: String, rows: LogicalPlan, options: SkewOptions): Expression = {
     val sketch = SpaceSavingAgg(
-      GroupingKeys.hash(keys), Literal(options.placementCapacity), weight(options.cost, rows))
+      GroupingKeys.hash(keys), Literal(OffGreedy(options.parameters).capacity),
+      weight(options.placement.cost, rows))
     val function = PlaceLargestFirst(
-      sketch.toAggregateExpression(), options.workers, keyType, options.cost == SquaredRows)
+      sketch.toAggregateExpression(), options.workers, keyType,
+      options.placement.cost == SquaredRows)
     val pass = SparkCompat.aggregate(Alias(function, "function")(), rows)
     SparkCompat.scalarSubquery(state.optimizer.execute(pass))
   }
@@ -189,6 +192,7 @@ object PlaceGroups {
   private val SquaredRows = "rows^2"
   private val Replicas = 1000
 
-  /** Strategies that mean placement for every aggregate; `hash` splits nothing, but may run in two phases. */
-  private val names = SkewStrategy.placement.filter(_ != SkewStrategy.Hash)
+  /** Whether a strategy means placement for every aggregate. `hash` may also run in two phases. */
+  private def isPlacementAlone(strategy: Strategy): Boolean =
+    strategy.isInstanceOf[WholeGroups] && strategy != Hash
 }

@@ -9,7 +9,7 @@ import org.apache.spark.sql.execution.{PlanLater, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.saltwise.{SaltwiseConf, SkewOptions, SkewStrategy}
+import org.apache.spark.sql.saltwise.{Auto, DChoices, Local, SaltwiseConf, SkewOptions, Split}
 import org.apache.spark.sql.saltwise.auto.{AutoStrategy, Cluster, KnownKeys, PlanCosts}
 import org.apache.spark.sql.saltwise.compat.SparkCompat
 import org.apache.spark.sql.saltwise.local.LocalAggregation
@@ -66,12 +66,15 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
           val reason = if (chosen.dependsOnOrder) unstableRows(aggregate.child) else None
           reason match {
             case Some(reason) => stock.map(SkewLeftAloneExec(reason, _))
-            case None if chosen.strategy == SkewStrategy.Split => stock.map(SplitAggregation(aggregate, chosen, _))
-            case None if chosen.strategy == SkewStrategy.Local =>
-              stock.map(LocalAggregation(chosen, conf.getConf(SaltwiseConf.LocalMemory), _))
-            case None => stock.map(_.transformUp {
-              case child @ PlanLater(logical) if logical eq aggregate.child => route(keys, chosen, hot, Nil, logical, child)
-            })
+            case None => chosen.strategy match {
+              case Split => stock.map(SplitAggregation(aggregate, chosen, _))
+              case _: Local =>
+                stock.map(LocalAggregation(chosen, conf.getConf(SaltwiseConf.LocalMemory), _))
+              case _ => stock.map(_.transformUp {
+                case child @ PlanLater(logical) if logical eq aggregate.child =>
+                  route(keys, chosen, hot, Nil, logical, child)
+              })
+            }
           }
       }
     }
@@ -79,7 +82,7 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
   /** What auto stands for, or why it leaves the aggregate alone. Without adaptive execution nobody could decide a split. */
   private def choose(aggregate: Aggregate, options: SkewOptions, stock: Seq[SparkPlan]): Either[String, SkewOptions] =
     options.strategy match {
-      case SkewStrategy.Auto => AutoStrategy.choose(
+      case Auto => AutoStrategy.choose(
         stock.head,
         options,
         KnownKeys.of(aggregate, state, session.sparkContext),
@@ -87,8 +90,8 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
         StableColumns.staysInPlace(aggregate.child),
         conf.adaptiveExecutionEnabled)
         .map { case (strategy, why) => options.copy(strategy = strategy, why = Some(why)) }
-      case SkewStrategy.Split if !conf.adaptiveExecutionEnabled =>
-        Right(options.copy(strategy = SkewStrategy.DChoices))
+      case Split if !conf.adaptiveExecutionEnabled =>
+        Right(options.copy(strategy = DChoices(options.parameters)))
       case _ => Right(options)
     }
 
@@ -109,7 +112,7 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
       Some(s"${functionNames(aggregates)} cannot be merged from partial states")
     } else if (options.workers == 1) {
       Some("there is one partition, so there is nothing to balance")
-    } else if (options.strategy != SkewStrategy.Auto) {
+    } else if (options.strategy != Auto) {
       None
     } else if (PlanCosts.constants(stock.head).isEmpty) {
       Some(s"the states of ${functionNames(aggregates)} have a fixed size, and the map side already combines " +

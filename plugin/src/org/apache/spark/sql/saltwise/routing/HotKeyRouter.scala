@@ -2,7 +2,7 @@ package org.apache.spark.sql.saltwise.routing
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.saltwise.{SkewOptions, SkewStrategy}
+import org.apache.spark.sql.saltwise.{Routing, SkewOptions}
 
 /** A key that is known to be hot before the query runs: the hash of the key, and its share of rows if known. */
 final case class HotKey(hash: Long, share: Option[Double])
@@ -49,13 +49,11 @@ final class HotKeyRouter(plan: HotKeyPlan, source: Int, content: Option[Internal
 
 object HotKeyRouter {
 
-  /** d is solved where every share is known (D-Choices), and is n where one is not. */
+  /** The candidates of each hot key, as many as the strategy gives it. */
   def plan(hot: Seq[HotKey], options: SkewOptions): HotKeyPlan = {
     val n = options.workers
     val d = options.strategy match {
-      case SkewStrategy.Hash => 1
-      case SkewStrategy.PartialKey => math.min(2, n)
-      case SkewStrategy.DChoices => options.choices.getOrElse(solve(hot, options))
+      case routing: Routing => routing.choicesOf(hot, n)
       case _ => n
     }
     val everyone = Array.range(0, n)
@@ -63,11 +61,5 @@ object HotKeyRouter {
       key.hash -> (if (d >= n) everyone else HashFamily.candidates(key.hash, d, n))
     }
     HotKeyPlan(candidates.toMap, d, n)
-  }
-
-  private def solve(hot: Seq[HotKey], options: SkewOptions): Int = {
-    val shares = hot.flatMap(_.share).sorted(Ordering[Double].reverse).toArray
-    if (shares.length < hot.length) options.workers
-    else FindOptimalChoices(shares, options.workers, options.epsilon)
   }
 }

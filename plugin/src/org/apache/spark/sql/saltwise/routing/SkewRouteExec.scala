@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
-import org.apache.spark.sql.saltwise.{SkewOptions, SkewStrategy}
+import org.apache.spark.sql.saltwise.{SkewOptions, Split}
 import org.apache.spark.sql.saltwise.plan.GroupingKeys
 import org.apache.spark.sql.saltwise.split.RowsReceived
 
@@ -49,7 +49,7 @@ final case class SkewRouteExec(
   }
 
   override protected def doExecute(): RDD[InternalRow] = {
-    val counts = if (options.strategy == SkewStrategy.Split) Some(received) else None
+    val counts = if (options.strategy == Split) Some(received) else None
     val input = child.output
     val keyHash = GroupingKeys.hash(keys)
     val routing = options

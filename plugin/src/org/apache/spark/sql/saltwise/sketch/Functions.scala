@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.FunctionIdentifier
 import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionInfo, Literal}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.saltwise.{SaltwiseException, SkewOptions, SkewStrategy}
+import org.apache.spark.sql.saltwise.{SaltwiseException, SkewOptions, Strategies}
 import org.apache.spark.sql.saltwise.auto.AnalyzeKeys
 import org.apache.spark.sql.saltwise.plan.GroupingKeys
 import org.apache.spark.sql.types.StringType
@@ -19,7 +19,7 @@ object Functions {
   private final case class Function(expression: Class[_], arity: Range, build: Builder)
 
   private val DefaultK = Literal(10)
-  private def defaultCapacity = Literal(SkewOptions.resolve(Map.empty, SQLConf.get).capacity)
+  private def defaultCapacity = Literal(SkewOptions.resolve(Map.empty, SQLConf.get).parameters.capacity)
 
   private val functions: Map[String, Function] = Map(
     "heavy_hitters" -> Function(classOf[HeavyHitters], 1 to 3, arguments => HeavyHitters(arguments.head,
@@ -87,7 +87,8 @@ object Functions {
   }
 
   private def skewWorker(arguments: Seq[Expression]): Expression = {
-    val strategy = SkewStrategy.named(constant("strategy", "skew_worker", arguments(1)), SkewStrategy.routing)
+    val strategy = Strategies.checkedName(
+      constant("strategy", "skew_worker", arguments(1)), Strategies.routing)
     val options = SkewOptions.resolve(
       Map("partitions" -> constant("n", "skew_worker", arguments(0)), "strategy" -> strategy), SQLConf.get)
     SkewWorker(GroupingKeys.hash(arguments.drop(2)), options.copy(hot = None))

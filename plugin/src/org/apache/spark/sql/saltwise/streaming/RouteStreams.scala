@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
 import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LogicalPlan, UnaryNode}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{CollectMetricsExec, SparkPlan}
-import org.apache.spark.sql.saltwise.{SaltwiseConf, SkewOptions, SkewStrategy}
+import org.apache.spark.sql.saltwise.{Auto, DChoices, Routing, SaltwiseConf, SkewOptions, Split, Strategy}
 import org.apache.spark.sql.saltwise.compat.{GroupMap, SparkCompat}
 import org.apache.spark.sql.saltwise.placement.{LeftAlone}
 import org.apache.spark.sql.saltwise.plan.{GroupingKeys, OrStock, SkewAggregation, SkewGroupByHint}
@@ -76,13 +76,12 @@ final case class RouteStreams(session: SparkSession) extends Rule[LogicalPlan] {
   private def isPlanned(rows: LogicalPlan): Boolean = rows.isInstanceOf[Routed] || rows.isInstanceOf[LeftAlone]
 
   private def reasonToLeave(aggregate: Aggregate, options: SkewOptions): Option[String] = {
-    val whole = SkewStrategy.placement.filter(_ != SkewStrategy.Hash)
     if (aggregate.aggregateExpressions.forall(!_.exists(_.isInstanceOf[AggregateExpression]))) {
       Some("there is no aggregate function, and the map side already drops repeated keys")
-    } else if (options.strategy == SkewStrategy.Auto) {
+    } else if (options.strategy == Auto) {
       Some("the map side of a streaming aggregate already combines; name a strategy to route its rows all the same")
-    } else if (whole.contains(options.strategy) || options.strategy == SkewStrategy.Local) {
-      Some(s"strategy ${options.strategy} has no plan for streams: $StateByHash")
+    } else if (!isOnline(options.strategy)) {
+      Some(s"strategy ${options.strategy.name} has no plan for streams: $StateByHash")
     } else if (aggregate.groupingExpressions.exists(_.dataType.existsRecursively(_.isInstanceOf[MapType]))) {
       Some("a sketch takes no maps")
     } else if (options.workers == 1) {
@@ -92,9 +91,14 @@ final case class RouteStreams(session: SparkSession) extends Rule[LogicalPlan] {
     }
   }
 
+  private def isOnline(strategy: Strategy): Boolean = strategy match {
+    case _: Routing | Split => true
+    case _ => false
+  }
+
   private def routed(name: String, aggregate: Aggregate, asked: SkewOptions, hotOfThisQuery: Boolean): LogicalPlan = {
     // Nobody could decide a split: streams with state run without adaptive execution.
-    val online = if (asked.strategy == SkewStrategy.Split) asked.copy(strategy = SkewStrategy.DChoices) else asked
+    val online = if (asked.strategy == Split) asked.copy(strategy = DChoices(asked.parameters)) else asked
     val keys = withoutWindow(GroupingKeys.of(aggregate))
     val (options, hot) = SkewAggregation.hotKeys(keys, online, hotOfThisQuery)
     val unstable = if (options.dependsOnOrder) SkewAggregation.unstableRows(aggregate.child) else None

@@ -7,7 +7,7 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
-import org.apache.spark.sql.saltwise.{SkewOptions, SkewStrategy}
+import org.apache.spark.sql.saltwise.{DChoices, SkewOptions}
 import org.apache.spark.sql.saltwise.plan.GroupingKeys
 import org.apache.spark.sql.saltwise.routing.{FindOptimalChoices, HeadKey, HeadRouter, HotKey, HotKeyRouter}
 import org.apache.spark.sql.saltwise.sketch.{HeavyHitters, ItemSketch, SketchArguments, SpaceSavingAgg}
@@ -34,14 +34,17 @@ object StreamMetrics {
     }
     val choices = hot match {
       case Some(known) => Some(HotKeyRouter.plan(known, options).choices)
-      case None if options.strategy == SkewStrategy.DChoices => options.choices
-      case None => Some(options.router(source = 0).choices)
+      case None => options.strategy match {
+        case given: DChoices => given.choices
+        case _ => Some(options.router(source = 0).choices)
+      }
     }
-    val sketch = SpaceSavingAgg(item, Literal(options.capacity)).toAggregateExpression()
+    val sketch = SpaceSavingAgg(item, Literal(options.parameters.capacity)).toAggregateExpression()
     Seq(
-      Alias(Literal(options.strategy), "strategy")(),
+      Alias(Literal(options.strategy.name), "strategy")(),
       Alias(Literal(options.workers), "workers")(),
-      Alias(HeadOfSketch(sketch, item.dataType, options.workers, options.theta, options.epsilon, choices), "head")())
+      Alias(HeadOfSketch(sketch, item.dataType, options.workers, options.parameters.theta,
+        options.parameters.epsilon, choices), "head")())
   }
 
   /** Struct (most): the rows of the worker that received the most. */
@@ -59,14 +62,14 @@ object StreamMetrics {
   def head(batches: Seq[Row], keys: Seq[Expression], options: SkewOptions): Seq[HeadKey] = {
     var rows = 0L
     val counts = mutable.Map.empty[Long, Long].withDefaultValue(0L)
-    batches.map(_.getAs[Row]("head")).reverseIterator.takeWhile(_ => rows < RowsOfHeadKey / options.theta).foreach { head =>
+    batches.map(_.getAs[Row]("head")).reverseIterator.takeWhile(_ => rows < RowsOfHeadKey / options.parameters.theta).foreach { head =>
       rows += head.getAs[Long]("rows")
       head.getAs[scala.collection.Seq[Row]]("hot").foreach { key =>
         counts(hash(key.getAs[Any]("item"), keys)) += key.getAs[Long]("count")
       }
     }
     counts.toSeq.collect {
-      case (key, count) if count >= options.theta * rows => HeadKey(key, math.min(1.0, count.toDouble / rows))
+      case (key, count) if count >= options.parameters.theta * rows => HeadKey(key, math.min(1.0, count.toDouble / rows))
     }.sortBy(_.hash)
   }
 
