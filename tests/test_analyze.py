@@ -329,7 +329,7 @@ def test_in_sql_it_is_a_table_function_that_explain_does_not_run(spark: SparkSes
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("range",), "keys is empty; name at least one column that is grouped by."),
+        (("range",), "keys is empty; name at least one column to group by."),
         (
             ("view_of_rows", "k"),
             "source is 'view_of_rows', which is a view, or no files that Spark lists; it must be a table of files, or a path.",

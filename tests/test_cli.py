@@ -63,7 +63,7 @@ def test_report_of_several_keys_and_formats(spark: SparkSession, folder: Path) -
 def test_explain(spark: SparkSession, folder: Path) -> None:
     printed = stdout("explain", "delays.sql", "--table", "flights=flights.csv", "--strategy", "split")
     assert "SkewRoute [carrier], split, n=4" in printed
-    assert "Rewritten: rows are shuffled once by key, and what gets too many is split, n=4." in printed
+    assert "Rewritten: rows are shuffled once by key, and partitions that get too many are split, n=4." in printed
     assert not spark.catalog.tableExists("flights")
 
 
@@ -149,7 +149,7 @@ def test_unreadable_format(spark: SparkSession, folder: Path) -> None:
 
 def test_unknown_table(spark: SparkSession, folder: Path) -> None:
     assert sentence("explain", "delays.sql") == (
-        "table is 'flights', and there is none: give it a file, by --table flights=PATH."
+        "table is 'flights', and there are no tables: name its file with --table flights=PATH."
     )
 
 

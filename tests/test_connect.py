@@ -105,7 +105,7 @@ def test_worker_loads_says_that_connect_has_no_status_store(server: str, spark: 
     with pytest.raises(SaltwiseError) as error:
         worker_loads(spark, list)
     assert str(error.value) == (
-        "worker_loads reads Spark's status store, which a Connect session lacks: use a classic session."
+        "worker_loads reads Spark's status store, which a Connect session does not have: use a classic session."
     )
 
 

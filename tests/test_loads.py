@@ -97,7 +97,7 @@ def test_no_rows(df: DataFrame) -> None:
 def test_no_shuffle(df: DataFrame) -> None:
     with pytest.raises(SaltwiseError) as error:
         loads(df)
-    assert str(error.value) == "The action read no shuffle: run an aggregate, and one that is not cached."
+    assert str(error.value) == "The action read no shuffle: run an aggregate that is not cached."
 
 
 def test_cached(df: DataFrame) -> None:

@@ -159,7 +159,7 @@ def test_subqueries_in_an_aggregate_are_run(agree: Agree) -> None:
 def test_explain_says_what_local_does(spark: SparkSession) -> None:
     query = "SELECT id % 3 AS k, count(*) FROM range(9) GROUP BY 1"
     assert explain(spark, query, strategy="local", partitions=4).reason == (
-        "Rewritten: hot keys are combined where they are, and other rows sent as they are, n=4, capacity=2048."
+        "Rewritten: map tasks combine hot keys, and send other rows as they are, n=4, capacity=2048."
     )
 
 

@@ -282,7 +282,7 @@ def test_the_next_batch_knows_a_hot_key_of_any_type_from_its_first_row_on(
 
     first, second = saltwise.skew_batches(query)
     assert [count for _, count in first.hot] == [1000]
-    assert (second.rows, second.most) == (15, 3)
+    assert (second.rows, second.max_rows) == (15, 3)
 
 
 def test_several_key_columns_and_several_aggregates_have_metrics_of_their_own(source: Source, tmp_path: Path) -> None:

@@ -13,10 +13,9 @@ from __future__ import annotations
 import heapq
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,8 @@ import pyarrow as pa
 
 from .errors import SaltwiseError, SaltwiseValueError
 from .keys import XxhashMissingError, key_hashes
+from .options import EPSILON
+from .tables import Printable, Table
 
 Stream = Sequence[int] | Sequence[str] | npt.NDArray[Any]
 
@@ -43,7 +44,7 @@ class SimulatorMissingError(SaltwiseError):
 
 
 @dataclass(frozen=True, repr=False)
-class Simulation:
+class Simulation(Printable):
     """What a scheme did with a stream.
 
     Attributes:
@@ -95,8 +96,8 @@ class Simulation:
         """States that have to be merged: those beyond one a key."""
         return self.states - int((self.states_per_key > 0).sum())
 
-    def _rows(self) -> list[tuple[str, str]]:
-        return [
+    def _parts(self) -> Iterator[Table]:
+        rows = [
             ("scheme", self.scheme),
             ("messages, workers", f"{self.messages:,}, {self.workers}"),
             ("average imbalance", f"{self.average_imbalance:.3g}"),
@@ -106,13 +107,10 @@ class Simulation:
             ("choices d", ", ".join(map(str, self.choices))),
             ("head keys", ", ".join(map(str, self.head_size))),
         ]
+        yield Table(rows)
 
     def __repr__(self) -> str:
-        return "\n".join(f"{name:<18} {value}" for name, value in self._rows())
-
-    def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><th>{name}</th><td>{escape(value)}</td></tr>" for name, value in self._rows())
-        return f"<table>{rows}</table>"
+        return str(self)
 
 
 def simulate(
@@ -121,7 +119,7 @@ def simulate(
     workers: int,
     sources: int = 5,
     theta: float | None = None,
-    epsilon: float = 1e-4,
+    epsilon: float = EPSILON,
     choices: int | None = None,
     load: str = "local",
     probe: int = 100_000,
@@ -174,7 +172,7 @@ def route(
     workers: int,
     sources: int = 5,
     theta: float | None = None,
-    epsilon: float = 1e-4,
+    epsilon: float = EPSILON,
     choices: int | None = None,
     load: str = "local",
     probe: int = 100_000,

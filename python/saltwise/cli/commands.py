@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from dataclasses import fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.table import Table as RichTable
 from typer.core import TyperGroup
 
 from ..errors import SaltwiseError, SaltwiseValueError
 from ..options import EPSILON, STRATEGIES, SkewOptions
 from ..spark.spark_errors import SPARK_ERRORS
+from ..tables import Table
 from .files import FORMATS, check_exists, column, format_of, read_file, unreadable
 from .terminal import SparkTasks, console, progress_bar, quiet_session
 
@@ -252,7 +252,7 @@ def reproduce(
             progress.update(tasks[experiment], completed=done, total=steps)
 
         found = papers.reproduce(names or [], out, papers.QUICK if quick else papers.FULL, report)
-    shown = Table("Experiment", "What", "Claims that hold", box=None)
+    shown = RichTable("Experiment", "What", "Claims that hold", box=None)
     for experiment, outcome in found.outcomes.items():
         held = sum(claim.holds is True for claim in outcome.claims)
         shown.add_row(experiment.name, experiment.title, f"{held} of {len(outcome.claims)}")
@@ -277,10 +277,7 @@ def status() -> None:
     screen = console()
     with started(screen) as spark:
         found = session_status(spark)
-        shown = Table(show_header=False, box=None)
-        for field in fields(found):
-            shown.add_row(field.name.replace("_", " "), str(getattr(found, field.name)))
-        screen.print(shown)
+        screen.print(Table([(name.replace("_", " "), str(value)) for name, value in found.to_dict().items()]))
 
 
 @contextmanager

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from ..errors import SaltwiseValueError, check_whole
 from ..sketches.lossy_counting import LossyCounting
 from ..sketches.sliding_counts import SlidingCounts
 from ..splitting.schemes import Longs
+from ..tables import Printable, Table
 from .construction import ALGORITHMS, construct
 from .costs import loads, relative_imbalance, relative_migration
 from .function_json import from_json, to_json
@@ -101,7 +102,7 @@ def check_weight(weight: float | None) -> None:
 
 
 @dataclass(frozen=True)
-class Placement:
+class Placement(Printable):
     """A partition function, and what it costs to use it from now on; prints as a small table, in a notebook as HTML."""
 
     function: PartitionFunction
@@ -118,16 +119,12 @@ class Placement:
     moved_rows: float
     """Their rows in this run, or another cost, and the part that is to be expected of the keys that are not known."""
 
-    def __str__(self) -> str:
-        shown = self._shown()
-        width = max(map(len, shown))
-        return "\n".join(f"{name:<{width}}  {value}" for name, value in shown.items())
+    def _parts(self) -> Iterator[Table]:
+        yield Table([*self._shown().items()])
 
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in self._shown().items()
-        )
-        return f"<table>{rows}</table>"
+    def to_dict(self) -> dict[str, Any]:
+        """Return the number of workers and the costs; :func:`saltwise.placement.function_json.to_json` has the rest."""
+        return {"workers": self.function.workers} | {name: getattr(self, name) for name in COSTS}
 
     def _shown(self) -> dict[str, str]:
         placed = len(self.function.explicit) if isinstance(self.function, HashPair) else 0

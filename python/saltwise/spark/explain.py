@@ -1,4 +1,4 @@
-"""Shows what Saltwise makes of a query: the stock plan and ours side by side, with the reason."""
+"""Shows what Saltwise does with a query: Spark's plan and ours side by side, and the reason."""
 
 from __future__ import annotations
 
@@ -6,29 +6,31 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING
 
 from ..errors import SaltwiseValueError
 from ..options import SkewOptions
+from ..tables import Printable, Table
 from .session import require_plugin
-from .spark_errors import SPARK_ERRORS, of_query
+from .spark_errors import SPARK_ERRORS, refused_query
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.text import Text
 
 _LEFT_ALONE = "SkewGroupBy left alone: "
 _NOISE = re.compile(
     r"#\d+L?|\*\(\d+\) |, \[plan_id=\d+\]|, ENSURE_REQUIREMENTS|, REPARTITION_BY_NUM|, 0, 0, true"
     r"| isFinalPlan=false| Batched: .*|(?<=left alone): .*"
 )
-"""What tells nodes apart, or is said elsewhere, and tells a reader nothing."""
+"""Parts of a plan that tell a reader nothing, or that the reason repeats."""
 
 
 @dataclass(frozen=True)
-class Explanation:
-    """What Spark and what Saltwise plan for one query. Prints side by side; `_repr_html_` for notebooks."""
+class Explanation(Printable):
+    """The plans of Spark and of Saltwise for one query. Prints side by side, in a notebook as HTML."""
+
+    _text_width = 160
 
     stock: str
     """The physical plan of stock Spark, as EXPLAIN prints it."""
@@ -37,42 +39,16 @@ class Explanation:
     reason: str
     """Which aggregates are rewritten and how, and why the others are left alone."""
 
-    def __str__(self) -> str:
-        from rich.console import Console
-
-        console = Console(width=160, color_system=None, force_terminal=False)
-        with console.capture() as capture:
-            console.print(self)
-        return capture.get().rstrip()
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from rich.table import Table
-        from rich.text import Text
-
-        plans = Table()
-        for heading in ("stock Spark", "Saltwise"):
-            plans.add_column(heading, no_wrap=True, overflow="ellipsis")
-        ours = Text(_short(self.ours))
-        ours.highlight_regex(r"Skew(?:Route|Receive|GroupBy).*|Exchange placement.*", "bold green")
-        plans.add_row(Text(_short(self.stock)), ours)
-        yield plans
-        yield Text(self.reason)
-
-    def _repr_html_(self) -> str:
-        cells = "".join(
-            f"<td style='text-align:left; vertical-align:top'><pre>{escape(_short(plan))}</pre></td>"
-            for plan in (self.stock, self.ours)
-        )
-        return (
-            f"<table><tr><th>stock Spark</th><th>Saltwise</th></tr><tr>{cells}</tr></table><p>{escape(self.reason)}</p>"
-        )
+    def _parts(self) -> Iterator[str | Table]:
+        yield Table([(_short(self.stock), _highlighted(_short(self.ours)))], ("stock Spark", "Saltwise"), code=True)
+        yield self.reason
 
 
 def explain(spark: SparkSession, query: str, strategy: str | None = None, partitions: int | None = None) -> Explanation:
-    """Plan a query without and with Saltwise, and run neither.
+    """Plan a query without Saltwise and with it. The query does not run.
 
     Args:
-        spark: a session with the plugin; it need not be switched on.
+        spark: a session with the plugin. It need not be switched on.
         query: one SELECT in SQL.
         strategy: as for :func:`saltwise.skew_groupby`; spark.saltwise.strategy by default.
         partitions: n; spark.saltwise.partitions by default.
@@ -83,7 +59,7 @@ def explain(spark: SparkSession, query: str, strategy: str | None = None, partit
         PluginMissingError: the session has no plugin.
 
     >>> explain(spark, "SELECT id % 2, collect_list(id) FROM range(9) GROUP BY 1").reason  # doctest: +SKIP
-    'Rewritten: rows are shuffled once by key, and what gets too many is split, n=4.'
+    'Rewritten: rows are shuffled once by key, and partitions that get too many are split, n=4.'
     """
     SkewOptions(strategy=strategy, partitions=partitions)
     require_plugin(spark)
@@ -93,14 +69,14 @@ def explain(spark: SparkSession, query: str, strategy: str | None = None, partit
     confs = {"strategy": strategy, "partitions": partitions}
     chosen = {f"spark.saltwise.{name}": str(value) for name, value in confs.items() if value is not None}
     try:
-        # Analysed only, whatever it is; and where that fails, EXPLAIN would not say why.
+        # This only analyses the query. If the analysis fails, its error says why; that of EXPLAIN would not.
         spark.sql(f"WITH query AS (\n{query}\n) SELECT * FROM query")
         with _confs(spark, {"spark.saltwise.enabled": "false", "spark.sql.optimizer.disableHints": "true"}):
             stock = _plan(spark, query)
         with _confs(spark, {"spark.saltwise.enabled": "true"} | chosen):
             ours = _plan(spark, query)
     except SPARK_ERRORS as error:
-        raise of_query(error, (table.name for table in spark.catalog.listTables())) from error
+        raise refused_query(error, (table.name for table in spark.catalog.listTables())) from error
     return Explanation(stock, ours, _reason(ours))
 
 
@@ -114,26 +90,34 @@ def _reason(plan: str) -> str:
     routed = re.findall(r"Skew(?:Route|Local) \[.*?\], (.*)", plan)
     left = re.findall(f"{_LEFT_ALONE}(.*)", plan)
     placed = re.findall(r"Exchange placement\(.*, (\d+)\)", plan)
-    said = [f"Rewritten: {_how(options)}." for options in routed]
-    said += [f"Rewritten: groups stay whole, and each key is placed on one worker, n={workers}." for workers in placed]
-    said += [f"Left alone: {reason}." for reason in left]
-    return "\n".join(dict.fromkeys(said)) or "Left alone: there is no GROUP BY in the query."
+    reasons = [f"Rewritten: {_routing(options)}." for options in routed]
+    reasons += [
+        f"Rewritten: groups stay whole, and each key is placed on one worker, n={workers}." for workers in placed
+    ]
+    reasons += [f"Left alone: {reason}." for reason in left]
+    return "\n".join(dict.fromkeys(reasons)) or "Left alone: there is no GROUP BY in the query."
 
 
-def _how(options: str) -> str:
+def _routing(options: str) -> str:
     if options.startswith("split, "):
-        return f"rows are shuffled once by key, and what gets too many is split, {options.removeprefix('split, ')}"
+        return f"rows are shuffled once by key, and partitions that get too many are split, {options[len('split, ') :]}"
     if options.startswith("local, "):
-        return (
-            f"hot keys are combined where they are, and other rows sent as they are, {options.removeprefix('local, ')}"
-        )
+        return f"map tasks combine hot keys, and send other rows as they are, {options.removeprefix('local, ')}"
     return f"rows go to their worker by {options}"
 
 
 def _short(plan: str) -> str:
-    """Return a plan without noise, one space for each level of its tree."""
+    """Return a plan without noise, indented by one space for each level of its tree."""
     plain = _NOISE.sub("", plan.removeprefix("== Physical Plan ==\n"))
     return re.sub("^(?:[ :]  )+", lambda indent: indent[0][::3], plain, flags=re.MULTILINE)
+
+
+def _highlighted(plan: str) -> Text:
+    from rich.text import Text
+
+    text = Text(plan)
+    text.highlight_regex(r"Skew(?:Route|Receive|GroupBy).*|Exchange placement.*", "bold green")
+    return text
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What the keys of a DataFrame cost: the pass over the key columns from which a placement is planned."""
+"""What the keys of a DataFrame cost. A placement is planned from this pass over the key columns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 COSTS = ("rows", "bytes", "rows^2")
 
 _SLOT = 8
-"""Bytes of a column in Spark's UnsafeRow, beside those of a text, of bytes or of nested values."""
+"""Bytes of a column in Spark's UnsafeRow; the content of strings, binaries and nested values comes on top."""
 
 
 def weights_of(
@@ -31,22 +31,23 @@ def weights_of(
 ) -> Weights:
     """Find the heavy keys of a DataFrame, and what they cost.
 
-    Rows are counted in one pass over the key columns, by ``heavy_hitters`` of their 64-bit hash; a count is a lower
-    bound. Any other cost is added up exactly, key by key, before the heaviest are taken: one shuffle of a hash and a
-    number for each key.
+    Rows are counted in one pass over the key columns, by ``heavy_hitters`` of their 64-bit hash. Each count is a lower
+    bound. Any other cost is added up exactly for each key, and then the heaviest keys are taken. This takes one shuffle
+    of a hash and a number per key.
 
     Args:
-        df: what is to be grouped.
+        df: the rows to be grouped.
         keys: the key columns.
-        cost: of a key: its "rows", its "bytes" (as Spark keeps rows), "rows^2", or the sum of a Column of numbers.
-        capacity: how many keys are found at most; 20 for each of the session's partitions by default.
+        cost: the cost of a key: its "rows", its "bytes" (in Spark's row format), "rows^2", or the sum of a Column of
+            numbers.
+        capacity: the largest number of keys to find; by default 20 for each of the session's partitions.
 
     Returns:
         Hashes and weights, for :meth:`saltwise.PlacementStore.plan`.
 
     Raises:
-        SaltwiseValueError: there is no key, no such cost, or a weight is negative, NaN, infinite or NULL.
-        PluginMissingError: rows are to be counted, and the session has no plugin.
+        SaltwiseValueError: there is no key, the cost is unknown, or a weight is negative, NaN, infinite or NULL.
+        PluginMissingError: the cost is "rows", and the session has no plugin.
 
     >>> weights_of(df, "k").weights
     array([2., 1.])
@@ -76,28 +77,28 @@ def _counted(hashes: DataFrame, key_type: str, capacity: int) -> Weights:
 
 def _added_up(weighted: DataFrame, key_type: str, capacity: int, cost: Column | str) -> Weights:
     weight = F.col("weight")
-    of_key = weighted.groupBy("hash").agg(
+    by_key = weighted.groupBy("hash").agg(
         (F.pow(F.sum(weight), F.lit(2)) if isinstance(cost, str) and cost == "rows^2" else F.sum(weight)).alias(
             "weight"
         ),
         F.min(weight).alias("low"),
-        F.max(weight).alias("high"),  # Spark takes NaN for the highest number
+        F.max(weight).alias("high"),  # in Spark, NaN is the highest number
         F.max(weight.isNull()).alias("missing"),
     )
-    of_key.persist()
+    by_key.persist()
     try:
-        whole = of_key.agg(F.sum("weight"), F.min("low"), F.max("high"), F.max("missing")).first()
-        assert whole is not None
-        _check_weights(whole)
-        heaviest = of_key.where("weight > 0").orderBy(F.desc("weight"), "hash").limit(capacity)
+        totals = by_key.agg(F.sum("weight"), F.min("low"), F.max("high"), F.max("missing")).first()
+        assert totals is not None
+        _check_weights(totals)
+        heaviest = by_key.where("weight > 0").orderBy(F.desc("weight"), "hash").limit(capacity)
         heavy = [(row["hash"], row["weight"]) for row in heaviest.collect()]
-        return _weights(key_type, heavy, float(whole[0] or 0))
+        return _weights(key_type, heavy, float(totals[0] or 0))
     finally:
-        of_key.unpersist()
+        by_key.unpersist()
 
 
-def _check_weights(whole: Row) -> None:
-    _, low, high, missing = whole
+def _check_weights(totals: Row) -> None:
+    _, low, high, missing = totals
     for weight in () if missing is None else (low, high, None if missing else 0.0):
         check_weight(weight)
 

@@ -1,4 +1,4 @@
-"""What each worker of a query received, read from Spark's own status store."""
+"""How many rows each worker of a query received, read from Spark's own status store."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..errors import SaltwiseError
+from ..tables import Printable, Table
 from .compat import is_connect, status_store
 
 if TYPE_CHECKING:
@@ -22,47 +23,60 @@ _JOB_GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interrupt
 
 
 @dataclass(frozen=True)
-class WorkerLoads(Generic[T]):
-    """What the workers of one query received, and what left them.
+class WorkerLoads(Printable, Generic[T]):
+    """What the workers of one query received and sent. Prints as a small table, in a notebook as HTML.
 
     >>> WorkerLoads(rows=[6, 0], states=3, seconds=0.1).max_to_mean
     2.0
     """
 
     rows: list[int]
-    """Rows that each worker received, in the order of its number; a worker without rows has 0."""
+    """Rows that each worker received, by the number of the worker; 0 for a worker without rows."""
     states: int
-    """Partial states that travelled to the final aggregation."""
+    """Partial states that were sent to the final aggregation."""
     seconds: float
-    """Wall time of the action."""
+    """Wall-clock time of the action."""
     result: T | None = field(default=None, repr=False)
-    """What the action returned."""
+    """The return value of the action."""
 
     @property
     def mean(self) -> float:
-        """Rows of the average worker."""
+        """Mean of the rows per worker."""
         return sum(self.rows) / len(self.rows) if self.rows else 0.0
 
     @property
     def max_to_mean(self) -> float:
-        """Rows of the fullest worker, as a multiple of the mean; 1.0 where there are no rows."""
+        """Rows of the fullest worker, as a multiple of the mean; 1.0 if there are no rows."""
         return max(self.rows) / self.mean if any(self.rows) else 1.0
+
+    def _parts(self) -> Iterator[Table]:
+        yield Table(
+            [
+                ("workers", f"{len(self.rows)}"),
+                ("max rows", f"{max(self.rows, default=0):,}"),
+                ("mean", f"{self.mean:,.0f}"),
+                ("max/mean", f"{self.max_to_mean:.2f}"),
+                ("partial states", f"{self.states:,}"),
+                ("seconds", f"{self.seconds:.2f}"),
+            ]
+        )
 
 
 def worker_loads(spark: SparkSession, action: Callable[[], T]) -> WorkerLoads[T]:
-    """Run an action with one aggregate and return what each worker received.
+    """Run an action with one aggregate, and return what each worker received.
 
-    The workers are the tasks that read what SkewRoute sent, or keys that were placed. In a plan without these they are
-    the tasks that read the first shuffle: its reducers, which stock Spark sends partial states. With ``split`` the
-    tasks that merge states, beside those that read whole partitions, count as workers too. It needs no running UI.
+    The workers are the tasks that read the rows that SkewRoute sent, or the keys that were placed. In any other plan
+    they are the tasks that read the first shuffle: its reducers, which get partial states from stock Spark. With
+    ``split``, tasks that merge states count as workers too, beside those that read whole partitions. The UI need not
+    run.
 
     Args:
         spark: a classic session.
-        action: what runs the query, such as ``df.collect``; a query that was cached has nothing to run.
+        action: the function that runs the query, such as ``df.collect``. A cached query does not run again.
 
     Raises:
-        SaltwiseError: the session is a Connect session, or the action read no shuffle, or it ran several
-            aggregates, whose workers cannot be told apart.
+        SaltwiseError: the session is a Connect session, the action read no shuffle, or it ran several aggregates,
+            whose workers cannot be told apart.
 
     >>> df = spark.range(1000).skew_groupby(F.col("id") % 2, strategy="shuffle", partitions=4).count()
     >>> worker_loads(spark, df.collect).rows  # doctest: +SKIP
@@ -70,7 +84,7 @@ def worker_loads(spark: SparkSession, action: Callable[[], T]) -> WorkerLoads[T]
     """
     if is_connect(spark):
         raise SaltwiseError(
-            "worker_loads reads Spark's status store, which a Connect session lacks: use a classic session."
+            "worker_loads reads Spark's status store, which a Connect session does not have: use a classic session."
         )
     context = spark.sparkContext
     with _job_group(context) as group:
@@ -89,15 +103,15 @@ def worker_loads(spark: SparkSession, action: Callable[[], T]) -> WorkerLoads[T]
 
 
 def measured_tasks(spark: SparkSession, action: Callable[[], object]) -> list[list[dict[str, int]]]:
-    """Run an action and return what each task of each of its stages took, in the order of stages and partitions.
+    """Run an action, and return the metrics of each task, in the order of stages and partitions.
 
     Args:
         spark: a classic session.
-        action: what runs the query.
+        action: the function that runs the query.
 
     Returns:
-        a list a stage, of dicts with milliseconds, bytes_written and records_written (to the shuffle), and peak_memory
-        in bytes.
+        One list per stage, with one dict per task: milliseconds, bytes_written and records_written (to the shuffle),
+        and peak_memory in bytes.
     """
     with _job_group(spark.sparkContext) as group:
         action()
@@ -117,24 +131,24 @@ def measured_tasks(spark: SparkSession, action: Callable[[], object]) -> list[li
 
 @dataclass(frozen=True)
 class _Stage:
-    """A stage that ran, as the status store has it."""
+    """A stage that ran, as the status store knows it."""
 
     store: Any
     id: int
     operators: frozenset[str]
     rdds: frozenset[int]
     sources: frozenset[int]
-    """The RDDs whose shuffle it reads."""
+    """The RDDs whose shuffles it reads."""
 
     def reads(self, other: _Stage) -> bool:
         return not self.sources.isdisjoint(other.rdds)
 
     def routes(self, stages: list[_Stage]) -> frozenset[int]:
-        """Return the stages with a SkewRoute whose shuffle it reads."""
+        """Return the ids of the stages with a SkewRoute whose shuffle it reads."""
         return frozenset(other.id for other in stages if "SkewRoute" in other.operators and self.reads(other))
 
     def tasks(self) -> list[Any]:
-        """Return the metrics of the task of each partition that succeeded, whichever attempt it was."""
+        """Return the metrics of each partition's successful task, from whichever attempt."""
         succeeded = {}
         last = self.store.lastStageAttempt(self.id)
         for attempt in range(last.attemptId() + 1):
@@ -145,14 +159,14 @@ class _Stage:
 
 
 def _workers(stages: list[_Stage]) -> list[_Stage]:
-    """Return the stages whose tasks are the workers: one, or with `split` the two that read the same shuffle."""
+    """Return the stages whose tasks are the workers: one stage, or with `split` the two that read the same shuffle."""
     readers = [stage for stage in stages if any(stage.reads(other) for other in stages)]
     routed = [stage for stage in readers if stage.routes(stages)]
     first = [stage for stage in readers if not any(stage.reads(other) for other in readers)]
     placed = [stage for stage in readers if "SkewReceive" in stage.operators]
     found = routed or placed or first
     if not found:
-        raise SaltwiseError("The action read no shuffle: run an aggregate, and one that is not cached.")
+        raise SaltwiseError("The action read no shuffle: run an aggregate that is not cached.")
     aggregates = len({stage.routes(stages) for stage in routed}) if routed else len(found)
     if aggregates > 1:
         raise SaltwiseError(f"The action ran {aggregates} aggregates: measure one at a time.")
@@ -160,12 +174,12 @@ def _workers(stages: list[_Stage]) -> list[_Stage]:
 
 
 def _stages(context: SparkContext, group: str) -> list[_Stage]:
-    """Return the stages that ran for a job group, and not those that Spark skipped."""
+    """Return the stages that ran for a job group, without those that Spark skipped."""
     store = status_store(context)
     tracker = context.statusTracker()
     jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
     ids = sorted({stage for job in jobs if job is not None for stage in job.stageIds})
-    # The store forgets stages that Spark skipped before any other, so it may know nothing of them.
+    # The store forgets skipped stages first, so it may no longer know them.
     infos = [(id, tracker.getStageInfo(id)) for id in ids]
     return [_stage(store, id) for id, info in infos if info is not None and info.numCompletedTasks >= info.numTasks > 0]
 
@@ -197,7 +211,7 @@ def _each(seq: Any) -> Iterator[Any]:
 
 @contextmanager
 def _job_group(context: SparkContext) -> Iterator[str]:
-    """Run jobs under a group of their own, then under the one before."""
+    """Run jobs under a group of their own, then restore the group before."""
     before = [context.getLocalProperty(name) for name in _JOB_GROUP]
     group = f"saltwise-{uuid.uuid4()}"
     context.setJobGroup(group, "saltwise worker loads")

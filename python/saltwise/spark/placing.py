@@ -1,4 +1,4 @@
-"""Puts rows where a partition function says, with Spark's public functions: each worker's in a partition of its own."""
+"""Sends rows to the workers that a partition function chooses, with Spark's public functions: one partition each."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ HASH, NUMBER = "hash", "number"
 
 
 def worker_of(hashes: Column, function: PartitionFunction) -> Column:
-    """Return the worker of each key, from 0 on; saltwise has to be installed where Spark's Python workers run.
+    """Return the worker of each key, counted from 0. Spark's Python workers need saltwise installed.
 
     Args:
         hashes: 64-bit hashes of the keys.
-        function: what places them.
+        function: chooses the worker of each key.
     """
 
     def place(hashes: pd.Series) -> pd.Series:
@@ -36,12 +36,12 @@ def placed(rows: DataFrame, function: PartitionFunction) -> DataFrame:
     """Send rows to their workers.
 
     Args:
-        rows: with the 64-bit hash of their key in the column "hash".
-        function: what places them.
+        rows: rows with the 64-bit hash of their key in the column "hash".
+        function: chooses the worker of each key.
 
     Returns:
-        The rows, with the columns "worker", and "number": what Spark's hash partitioning sends to that worker's
-        partition. A group-by whose first key is "number" needs no further shuffle.
+        The rows with two more columns: "worker", and "number", a value that Spark's hash partitioning sends to that
+        worker's partition. A group-by whose first key is "number" needs no further shuffle.
     """
     numbers = F.array(*(F.lit(number) for number in worker_numbers(function.workers).tolist()))
     numbered = rows.withColumn(WORKER, worker_of(F.col(HASH), function)).withColumn(NUMBER, numbers[F.col(WORKER)])

@@ -12,33 +12,33 @@ if TYPE_CHECKING:
 
 
 def register(spark: SparkSession) -> tuple[str, ...]:
-    """Register Saltwise's SQL functions, as pandas UDFs, on a session that has no plugin.
+    """Register Saltwise's SQL functions, as pandas UDFs, on a session without the plugin.
 
-    They are temporary functions of this session. Spark gives a registered UDF one type for its result, no type for its
-    arguments, and no partial aggregation, so they differ from the plugin's:
+    They are temporary functions of this session. A registered UDF in Spark has one fixed result type, no argument
+    types, and no partial aggregation. So they differ from the plugin's functions:
 
-    * ``skew_worker(n, strategy, key_hash)`` takes the hash of a key in place of the key: write
-      ``skew_worker(8, 'pkg', xxhash64(carrier))`` for the plugin's ``skew_worker(8, 'pkg', carrier)``, and every row
-      has the same worker. Rows are routed as they come: over a shuffle, select from
-      ``(SELECT * FROM t SORT BY xxhash64(a, b, ...))``, all its columns, so that a task that runs again sends them
-      where they went before.
-    * ``heavy_hitters`` and ``space_saving_top`` show items as strings, and ``space_saving_top`` takes no type.
-    * Items are whole numbers or strings; others are refused, and are counted as ``CAST(... AS STRING)``. Whole numbers
-      among NULLs come as doubles: they are counted as bigint, and refused beyond 2^53.
-    * An aggregate sees all rows of a group in one task, Spark takes no aggregate of its own beside it in a query block,
-      and over no rows at all it returns no row.
-    * Constants are checked when the query runs, not before, and ``capacity`` is by default what the session says when
-      ``register`` is called.
-    * Of a sketch that is NULL, ``space_saving_estimate`` returns a struct of NULLs.
+    * ``skew_worker(n, strategy, key_hash)`` takes the hash of a key instead of the key. Write
+      ``skew_worker(8, 'pkg', xxhash64(carrier))`` for the plugin's ``skew_worker(8, 'pkg', carrier)``. Every row gets
+      the same worker as with the plugin. Rows are routed in the order in which they come. After a shuffle, select from
+      ``(SELECT * FROM t SORT BY xxhash64(a, b, ...))`` with all columns of t, so that a task that runs again sends each
+      row to the same worker.
+    * ``heavy_hitters`` and ``space_saving_top`` return items as strings, and ``space_saving_top`` takes no type.
+    * Items are whole numbers or strings. Other types are refused; count them as ``CAST(... AS STRING)``. Whole numbers
+      among NULLs come as doubles. They are counted as bigint, and refused beyond 2^53.
+    * An aggregate sees all rows of a group in one task. Spark allows no aggregate of its own beside it in a query
+      block. Over no rows at all it returns no row.
+    * Constants are checked when the query runs, not before. The default of ``capacity`` is the session's value at the
+      time of the call of ``register``.
+    * For a NULL sketch, ``space_saving_estimate`` returns a struct of NULLs.
 
-    Sketches are the plugin's, byte by byte, and travel both ways. The package has to be installed where Spark's Python
-    workers run (``pip``, or ``spark.addArtifacts`` on Connect).
+    Sketches have the same bytes as the plugin's, and each side reads the other's. The package must be installed where
+    Spark's Python workers run (``pip``, or ``spark.addArtifacts`` on Connect).
 
     Args:
         spark: a classic or a Connect session.
 
     Returns:
-        The names of the functions that were registered: none where the plugin is loaded, whose functions stay.
+        The names of the registered functions: none if the plugin is loaded, whose functions stay.
 
     Raises:
         SaltwiseError: pandas or numpy is not installed.

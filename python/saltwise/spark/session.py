@@ -1,11 +1,10 @@
-"""Starts Spark with the Saltwise extension, and says what a session has."""
+"""Starts Spark with the Saltwise extension, and tells whether a session has it."""
 
 from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, fields
-from html import escape
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from .._java import ensure_java
 from .._spark_lines import SPARK_LINES
 from .._version import __version__
 from ..errors import PluginMissingError, SaltwiseError
+from ..tables import Printable
 from .compat import builder_options, class_is_missing
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ _JARS = Path(__file__).parent.parent / "jars"
 
 
 def jar_path(spark_version: str = pyspark.__version__) -> Path:
-    """Return the plugin's jar for a Spark version: what `spark-submit --jars` takes.
+    """Return the plugin's jar for a Spark version, for `spark-submit --jars`.
 
     Args:
-        spark_version: as in ``pyspark.__version__``.
+        spark_version: such as ``pyspark.__version__``.
 
     Raises:
         SaltwiseError: there is no jar for this version.
@@ -49,17 +49,17 @@ def jar_path(spark_version: str = pyspark.__version__) -> Path:
 
 
 def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
-    """Add the plugin to a session builder, beside the jars and extensions that it has already.
+    """Add the plugin to a session builder. The jars and extensions that the builder has already stay.
 
     Works for a classic session and for ``builder.remote("local[*]")``. Call it before the first session of the
-    process starts, because Spark reads ``spark.jars`` only then. A server that runs elsewhere (``sc://host``) was
-    started with the plugin or without it, which :func:`status` tells; the builder is then returned as it is.
+    process starts, because Spark reads ``spark.jars`` only then. For a server that runs elsewhere (``sc://host``) the
+    builder is returned unchanged: that server was started with or without the plugin, and :func:`status` tells which.
 
     Args:
-        builder: as in ``SparkSession.builder``; it is changed and returned.
+        builder: such as ``SparkSession.builder``. It is changed and returned.
 
     Raises:
-        SaltwiseError: Spark runs already and has no plugin, or there is no plugin for this Spark.
+        SaltwiseError: Spark is running already without the plugin, or there is no plugin for this Spark.
         JavaNotFoundError: there is no Java 17 or later.
 
     >>> import saltwise
@@ -90,32 +90,24 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
 
 
 @dataclass(frozen=True)
-class Status:
-    """What a session has of Saltwise; prints as a small table, in a notebook as HTML."""
+class Status(Printable):
+    """Whether a session has Saltwise, and its settings. Prints as a small table, in a notebook as HTML."""
 
     loaded: bool
-    """Whether the extension answers in this session."""
+    """Whether the session has the extension."""
     plugin_version: str | None
-    """Version of the extension, None where it is not loaded."""
+    """Version of the extension; None if it is not loaded."""
     package_version: str
     """Version of the Python package."""
     spark_version: str
     enabled: bool
-    """Whether the toggle spark.saltwise.enabled is on."""
+    """Whether spark.saltwise.enabled is true."""
     strategy: str | None
-    """What spark.saltwise.strategy says, None where it is not loaded."""
-
-    def __str__(self) -> str:
-        width = max(len(field.name) for field in fields(self))
-        return "\n".join(f"{f.name:<{width}}  {getattr(self, f.name)}" for f in fields(self))
-
-    def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><th>{f.name}</th><td>{escape(str(getattr(self, f.name)))}</td></tr>" for f in fields(self))
-        return f"<table>{rows}</table>"
+    """Value of spark.saltwise.strategy; None if the extension is not loaded."""
 
 
 def status(spark: SparkSession) -> Status:
-    """Say whether the plugin is really loaded in a session, which version, and what is on.
+    """Tell whether a session has really loaded the plugin, its version, and whether it is on.
 
     >>> print(status(spark).plugin_version)  # doctest: +SKIP
     0.1.0
@@ -137,12 +129,12 @@ def status(spark: SparkSession) -> Status:
 
 
 def plugin_loaded(spark: SparkSession) -> bool:
-    """Whether the session knows the extension's functions; a missing extension only makes Spark warn."""
+    """Return whether the session has the extension's functions. If the extension is missing, Spark only warns."""
     return spark.catalog.functionExists("saltwise_version")
 
 
 def session_options(spark: SparkSession) -> dict[str, str]:
-    """Return the options of skew_groupby that a session sets, by their names in Python; always the partitions."""
+    """Return the options of skew_groupby that a session sets, by their names in Python. "partitions" is always set."""
     names = ("strategy", "partitions", "theta", "epsilon", "choices", "sketch.capacity")
     values = {name.replace(".", "_"): spark.conf.get(f"spark.saltwise.{name}", None) for name in names}
     partitions = str(spark.conf.get("spark.sql.shuffle.partitions"))
@@ -150,7 +142,7 @@ def session_options(spark: SparkSession) -> dict[str, str]:
 
 
 def require_plugin(spark: SparkSession) -> None:
-    """Raise PluginMissingError where the session has no plugin, and say how to get it."""
+    """Raise PluginMissingError if the session has no plugin. The message says how to get it."""
     if not plugin_loaded(spark):
         raise PluginMissingError(
             "This session runs without the Saltwise extension: start it with "
@@ -160,7 +152,7 @@ def require_plugin(spark: SparkSession) -> None:
 
 
 def _spark_defaults() -> dict[str, str]:
-    """Return spark-defaults.conf, whose values a builder would replace and cannot see."""
+    """Return the values of spark-defaults.conf. A builder cannot see them, and would replace them."""
     home = os.environ.get("SPARK_HOME", str(Path(pyspark.__file__).parent))
     path = Path(os.environ.get("SPARK_CONF_DIR", Path(home, "conf")), "spark-defaults.conf")
     if not path.is_file():

@@ -1,4 +1,4 @@
-"""Says in one sentence what Spark says in twenty lines."""
+"""Turns the errors of Spark, which take twenty lines, into one sentence."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ else:
 
 
 def root_cause(error: Exception) -> str:
-    """Return the message of what went wrong first: for a file, what its reader says of it."""
+    """Return the message of the first cause: for a file, that of its reader."""
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     while java is not None and java.getCause() is not None:
         java = java.getCause()
@@ -32,24 +32,24 @@ def root_cause(error: Exception) -> str:
 
 
 def first_sentence(text: object) -> str:
-    """Return what an error of Spark says, without its class, its trace and its SQL state.
+    """Return the first sentence of an error of Spark, without its class, its trace and its SQL state.
 
-    >>> first_sentence("[WRONG_FORMAT] This is no Parquet file. SQLSTATE: KD001\\n\\tat ...")
-    'This is no Parquet file'
+    >>> first_sentence("[WRONG_FORMAT] This is not a Parquet file. SQLSTATE: KD001\\n\\tat ...")
+    'This is not a Parquet file'
     """
     line = str(text).strip().split("\n")[0]
     line = re.sub(r"^(?:[\w.$]+(?:Exception|Error): )?(?:\[[A-Z0-9_.]+\] )?", "", line)
     return re.split(r" SQLSTATE: |; line \d|\(line \d|(?<=[a-z`'\"\])])[.;] (?=[A-Z])", line)[0].rstrip(".; ")
 
 
-def of_query(error: Exception, tables: Iterable[str] = ()) -> SaltwiseError:
-    """Make the one-sentence error for a query that Spark refuses, with the nearest right name if it has one.
+def refused_query(error: Exception, tables: Iterable[str] = ()) -> SaltwiseError:
+    """Make the one-sentence error for a query that Spark refuses. It suggests the nearest name that exists.
 
     Args:
         error: one of SPARK_ERRORS.
-        tables: names of the tables that a query may use.
+        tables: names of the tables that the query may use.
 
-    >>> of_query(error)  # doctest: +SKIP
+    >>> refused_query(error)  # doctest: +SKIP
     SaltwiseValueError("column is 'carier'; it must be one of carrier, origin; did you mean 'carrier'?")
     """
     parameters: dict[str, str] = getattr(error, "getMessageParameters", dict)() or {}
@@ -60,9 +60,9 @@ def of_query(error: Exception, tables: Iterable[str] = ()) -> SaltwiseError:
         table, known = unquoted["relationName"], sorted(tables)
         if not known:
             return SaltwiseValueError(
-                f"table is {table!r}, and there is none: give it a file, by --table {table}=PATH."
+                f"table is {table!r}, and there are no tables: name its file with --table {table}=PATH."
             )
         return SaltwiseValueError.unknown("table", table, known)
-    if isinstance(error, IllegalArgumentException):  # the plugin's own errors, which are sentences
+    if isinstance(error, IllegalArgumentException):  # one of the plugin's own errors, which are sentences
         return SaltwiseValueError(str(error).split("\n")[0])
     return SaltwiseError(f"Spark refuses the query: {first_sentence(error)}.")

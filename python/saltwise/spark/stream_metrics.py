@@ -1,25 +1,27 @@
-"""What each micro-batch of a stream tells of its hot keys and its workers."""
+"""The hot keys and the worker loads of each micro-batch of a stream."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Row
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from ..tables import Printable
+
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import QueryProgressEvent
     from pyspark.sql.streaming.query import StreamingQuery
 
 _RECEIVED = ".received"
-"""What follows the name of an aggregate in the name of its workers' metrics."""
+"""Suffix of the name of the workers' metrics; before it stands the name of the aggregate."""
 
 
 @dataclass(frozen=True)
-class SkewBatch:
-    """One micro-batch of one aggregate whose rows Saltwise routed.
+class SkewBatch(Printable):
+    """One micro-batch of one aggregate whose rows Saltwise routed. Prints as one line.
 
     >>> batch = SkewBatch(7, "saltwise", "dchoices", 8, 3, 1000, (("UA", 400),), 150)
     >>> batch.share("UA"), batch.max_to_mean
@@ -31,7 +33,7 @@ class SkewBatch:
     batch: int
     """The number that Spark gave to the micro-batch."""
     name: str
-    """Of the aggregate: ``saltwise``, and ``saltwise.2`` and so on where a stream has several."""
+    """Name of the aggregate: ``saltwise``; if a stream has several, the next are ``saltwise.2`` and so on."""
     strategy: str
     workers: int
     """n."""
@@ -39,19 +41,22 @@ class SkewBatch:
     """d, the workers that a hot key may use."""
     rows: int
     hot: tuple[tuple[Any, int], ...]
-    """The keys with a share of theta or more and their rows, as sketches count them, highest first. Several columns are
-    a dict; the window is left out."""
-    most: int
-    """Rows of the worker that received the most."""
+    """The keys with a share of at least theta, and their rows as counted by sketches, highest first. A key of several
+    columns is a dict, without the window."""
+    max_rows: int
+    """Rows of the fullest worker."""
 
     @property
     def max_to_mean(self) -> float:
-        """Rows of the fullest worker, as a multiple of the mean; 1.0 where there are no rows."""
-        return self.most * self.workers / self.rows if self.rows else 1.0
+        """Rows of the fullest worker, as a multiple of the mean; 1.0 if there are no rows."""
+        return self.max_rows * self.workers / self.rows if self.rows else 1.0
 
     def share(self, key: Any) -> float:
         """The share of a hot key among the rows of the batch; 0.0 for any other key."""
         return dict(self.hot).get(key, 0) / self.rows if self.rows else 0.0
+
+    def _parts(self) -> Iterator[str]:
+        yield str(self)
 
     def __str__(self) -> str:
         keys = f"{len(self.hot)} hot key{'' if len(self.hot) == 1 else 's'}"
@@ -64,13 +69,13 @@ class SkewBatch:
 
 
 def skew_batches(query: StreamingQuery) -> list[SkewBatch]:
-    """Return what the last micro-batches of a stream told, the last one last.
+    """Return the metrics of the latest micro-batches of a stream, the latest one last.
 
-    Spark keeps ``spark.sql.streaming.numRecentProgressUpdates`` of them. Streams whose aggregates were left alone tell
-    nothing; ``query.explain()`` says why.
+    Spark keeps ``spark.sql.streaming.numRecentProgressUpdates`` of them. A stream whose aggregates were left alone has
+    none, and ``query.explain()`` says why.
 
     Args:
-        query: a running or ended stream, of a classic or a Connect session.
+        query: a running or finished stream, of a classic or a Connect session.
 
     >>> skew_batches(stream.writeStream.start())[-1].hot  # doctest: +SKIP
     (('UA', 412), ('AA', 230))
@@ -79,10 +84,10 @@ def skew_batches(query: StreamingQuery) -> list[SkewBatch]:
 
 
 class SkewListener(StreamingQueryListener):
-    """Hands what each micro-batch tells to a function, as soon as the batch has ended.
+    """Calls a function with the metrics of each micro-batch, as soon as the batch has ended.
 
     Args:
-        on_batch: takes a :class:`SkewBatch`; Spark calls it in a thread of its own.
+        on_batch: a function of a :class:`SkewBatch`. Spark calls it in a thread of its own.
 
     >>> spark.streams.addListener(SkewListener(print))  # doctest: +SKIP
     batch 0, saltwise: 5000 rows, 6 hot keys, hottest UA 38.9 %, d = 4 of 8 workers, max/mean 1.000
@@ -92,28 +97,28 @@ class SkewListener(StreamingQueryListener):
         self._on_batch = on_batch
 
     def onQueryStarted(self, event: Any) -> None:
-        """Nothing is known yet."""
+        """Do nothing: nothing is known yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         for batch in batches_of(event.progress):
             self._on_batch(batch)
 
     def onQueryIdle(self, event: Any) -> None:
-        """There was no batch."""
+        """Do nothing: there was no batch."""
 
     def onQueryTerminated(self, event: Any) -> None:
-        """All batches were told."""
+        """Do nothing: all batches are known already."""
 
 
 def batches_of(progress: Any) -> list[SkewBatch]:
-    """Return what one progress report of Spark tells, a value for each aggregate.
+    """Return the batches in one progress report of Spark: one for each aggregate.
 
     >>> head = {"rows": 10, "choices": 2, "hot": [{"item": 1, "count": 9, "error": 0}]}
     >>> metrics = {"saltwise": {"strategy": "pkg", "workers": 4, "head": head}, "saltwise.received": {"most": 5}}
     >>> batches_of({"batchId": 3, "observedMetrics": metrics})[0].hot
     ((1, 9),)
     """
-    # A mapping, and before Spark 4 in a listener an object.
+    # A mapping; before Spark 4, listeners get an object.
     mapping = isinstance(progress, Mapping)
     number = progress["batchId"] if mapping else progress.batchId
     metrics = plain(progress.get("observedMetrics", {}) if mapping else progress.observedMetrics)
@@ -133,7 +138,7 @@ def batches_of(progress: Any) -> list[SkewBatch]:
 
 
 def plain(value: Any) -> Any:
-    """Return a value with dicts for structs, which come as rows, and over Connect as values beside a schema.
+    """Return a value with its structs as dicts. They come as rows, and over Connect as values beside a schema.
 
     >>> fields = [{"name": "item", "type": "string"}, {"name": "count", "type": "long"}]
     >>> plain([Row(values=["UA", 9], schema={"type": "struct", "fields": fields}), Row(item="AA", count=3)])

@@ -1,0 +1,129 @@
+"""How a result prints: as text, in a terminal, and in a notebook.
+
+A result class derives from :class:`Printable` and yields its parts: lines of text, and tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.text import Text
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table of text.
+
+    >>> Table([("rows", "6"), ("max/mean", "1.5")]).html()
+    '<table><tr><th>rows</th><td>6</td></tr><tr><th>max/mean</th><td>1.5</td></tr></table>'
+    """
+
+    rows: Sequence[Sequence[str | Text]]
+    """The cells. Without heads, each row is a name and its value."""
+    heads: Sequence[str] = ()
+    """The headings. Columns after the first are aligned to the right."""
+    code: bool = False
+    """Whether cells hold code or plans: they are aligned to the left, and cut at the edge instead of wrapped."""
+
+    def __rich__(self) -> RenderableType:
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        if not self.heads:
+            width = max((len(name) for name, _ in self.rows), default=0)
+            lines = (f"{name!s:<{width}}  {value}" for name, value in self.rows)
+            return Text("\n".join(lines), no_wrap=True, overflow="ignore")
+        table = RichTable()
+        for i, head in enumerate(self.heads):
+            if self.code:
+                table.add_column(head, no_wrap=True, overflow="ellipsis")
+            else:
+                table.add_column(head, justify="right" if i else "left")
+        for row in self.rows:
+            table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
+        return table
+
+    def html(self) -> str:
+        """Return the table as HTML."""
+        before, after = (
+            ("<td style='text-align:left; vertical-align:top'><pre>", "</pre></td>") if self.code else ("<td>", "</td>")
+        )
+        body = [[f"{before}{escape(str(cell))}{after}" for cell in row] for row in self.rows]
+        if self.heads:
+            body.insert(0, [f"<th>{escape(head)}</th>" for head in self.heads])
+        else:
+            body = [[f"<th>{escape(str(row[0]))}</th>", *cells[1:]] for row, cells in zip(self.rows, body, strict=True)]
+        return "<table>" + "".join(f"<tr>{''.join(cells)}</tr>" for cells in body) + "</table>"
+
+
+class Printable:
+    """A dataclass that prints its parts: the same in a terminal, as text and as HTML.
+
+    >>> @dataclass
+    ... class Found(Printable):
+    ...     rows: int
+    ...     worker: str
+    >>> print(Found(6, "w1"))
+    rows    6
+    worker  w1
+    >>> Found(6, "w1").to_dict()
+    {'rows': 6, 'worker': 'w1'}
+    """
+
+    _text_width: ClassVar[int] = 100
+    """Columns of the text that ``str`` returns."""
+
+    def _parts(self) -> Iterator[str | Text | Table]:
+        """Yield what is shown, from top to bottom: by default, a table of the fields."""
+        yield Table([(name, str(value)) for name, value in _fields(self).items()])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain values."""
+        return {name: _plain(value) for name, value in _fields(self).items()}
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        console = Console(width=self._text_width, color_system=None, force_terminal=False)
+        with console.capture() as capture:
+            console.print(self)
+        return capture.get().rstrip()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.text import Text
+
+        for part in self._parts():
+            # A Text, because rich would read what stands in brackets in a string as a style.
+            yield Text(part) if isinstance(part, str) else part
+
+    def _repr_html_(self) -> str:
+        return "".join(
+            part.html() if isinstance(part, Table) else f"<p>{_paragraph(part)}</p>" for part in self._parts()
+        )
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """Return the fields that ``repr`` shows."""
+    return {field.name: getattr(value, field.name) for field in fields(value) if field.repr}
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return {name: _plain(field) for name, field in _fields(value).items()}
+    if type(value) is dict:
+        return {name: _plain(entry) for name, entry in value.items()}
+    return type(value)(map(_plain, value)) if type(value) in (list, tuple) else value
+
+
+def _paragraph(text: str | Text) -> str:
+    if isinstance(text, str):
+        return escape(text)
+    from rich.console import Console
+
+    segments = [(escape(segment.text), segment.style) for segment in text.render(Console(), end="")]
+    return "".join(f"<b>{html}</b>" if style is not None and style.bold else html for html, style in segments)
