@@ -10,31 +10,36 @@ import org.apache.spark.util.AccumulatorV2
 /**
  * What the partitions of a shuffle received.
  *
- * @param bytes of each, compressed
- * @param rows  of each; a hot key's rows are alike and compress well, so bytes alone would hide them
+ * @param bytes compressed bytes of each partition
+ * @param rows  rows of each partition. The rows of a hot key are alike and compress well, so bytes
+ *              alone would hide them.
  */
 final case class Received(bytes: Array[Long], rows: Array[Long]) {
   import Received._
 
-  private val (allBytes, allRows) = (math.max(1L, bytes.sum).toDouble, math.max(1L, rows.sum).toDouble)
+  private val allBytes = math.max(1L, bytes.sum).toDouble
+  private val allRows = math.max(1L, rows.sum).toDouble
 
-  /** The share of a partition, of bytes or of rows, whichever is more. */
-  def load(partition: Int): Double = math.max(bytes(partition) / allBytes, rows(partition) / allRows)
+  /** A partition's share of all bytes or of all rows, whichever is larger. */
+  def load(partition: Int): Double =
+    math.max(bytes(partition) / allBytes, rows(partition) / allRows)
 
-  /** The partitions that are too much for one of so many tasks. */
+  /** The partitions that are too large for one task, where there are so many tasks. */
   def oversize(tasks: Int): Seq[Int] = bytes.indices.filter(load(_) > Oversize / tasks)
 
   /**
-   * Packs the partitions that are not split into tasks: the largest first, each into the task with the least so far.
-   * Small neighbours stay together, because a run of them is read in one go.
+   * Packs the partitions that are not split into tasks: the largest first, each into the task that
+   * has the least so far. Small neighbours stay together, because a run of them is read in one go.
    */
   def pack(tasks: Int, split: Set[Int]): Packed = {
-    val runs = runsOf(split, most = 1.0 / (RunsPerTask * tasks))
+    val runs = runsOfNeighbours(split, maxShare = 1.0 / (RunsPerTask * tasks))
     val loads = runs.map(_.map(load).sum)
-    val bins = Array.fill(math.max(1, math.min(runs.length, math.round(loads.sum * tasks).toInt)))(
+    val bins = Array.fill(
+      math.max(1, math.min(runs.length, math.round(loads.sum * tasks).toInt)))(
       new mutable.ArrayBuffer[Int])
     val filled = new Array[Double](bins.length)
-    val least = mutable.PriorityQueue(bins.indices: _*)(Ordering.by((bin: Int) => (-filled(bin), -bin)))
+    val least = mutable.PriorityQueue(bins.indices: _*)(
+      Ordering.by((bin: Int) => (-filled(bin), -bin)))
     runs.indices.sortBy(-loads(_)).foreach { run =>
       val bin = least.dequeue()
       bins(bin) += run
@@ -44,12 +49,12 @@ final case class Received(bytes: Array[Long], rows: Array[Long]) {
     Packed(runs, bins.map(_.sorted.toSeq).toSeq, math.min(1.0, filled.max))
   }
 
-  /** Neighbouring partitions, as many together as have at most such a share. */
-  private def runsOf(split: Set[Int], most: Double): Seq[Range] = {
+  /** Runs of neighbouring partitions without those in `split`. A run has at most this share. */
+  private def runsOfNeighbours(split: Set[Int], maxShare: Double): Seq[Range] = {
     val runs = new mutable.ArrayBuffer[Range]
     var filled = 0.0
     bytes.indices.filterNot(split).foreach { i =>
-      if (runs.nonEmpty && runs.last.end == i && filled + load(i) <= most) {
+      if (runs.nonEmpty && runs.last.end == i && filled + load(i) <= maxShare) {
         runs(runs.length - 1) = runs.last.start until i + 1
         filled += load(i)
       } else {
@@ -61,28 +66,44 @@ final case class Received(bytes: Array[Long], rows: Array[Long]) {
   }
 }
 
-/** Runs of neighbouring partitions, for each task the numbers of its runs, and the largest task's share. */
+/**
+ * Partitions packed into tasks.
+ *
+ * @param runs  runs of neighbouring partitions
+ * @param tasks for each task, the numbers of its runs
+ * @param share the share of the largest task
+ */
 final case class Packed(runs: Seq[Range], tasks: Seq[Seq[Int]], share: Double)
 
 object Received {
-  /** A partition of more than so many tasks' share is split; less is not worth the states that have to be merged. */
+  /**
+   * A partition is split where its load is more than this many tasks' share. For less, the states
+   * that have to be merged cost more than the split gains.
+   */
   private val Oversize = 1.5
 
-  /** Tasks are even to about a quarter of the inverse, and a task makes hardly more than so many fetches. */
+  /**
+   * A run has at most 1 / 4 of a task's share. So tasks are even to about that, and few tasks have
+   * more than 4 runs to fetch.
+   */
   private val RunsPerTask = 4
 
-  def by(stage: ShuffleQueryStageExec, partitions: Int): Received = {
+  /** What a finished shuffle stage reports: zeros where it reports nothing. */
+  def of(stage: ShuffleQueryStageExec, partitions: Int): Received = {
     val bytes = stage.mapStats.map(_.bytesByPartitionId).getOrElse(new Array[Long](partitions))
-    val rows = stage.shuffle match {
-      case exchange: ShuffleExchangeExec => exchange.child.collectFirst { case route: SkewRouteExec => route }
-        .fold(new Array[Long](partitions))(_.received.value)
-      case _ => new Array[Long](partitions)
+    val route = stage.shuffle match {
+      case exchange: ShuffleExchangeExec =>
+        exchange.child.collectFirst { case route: SkewRouteExec => route }
+      case _ => None
     }
-    Received(bytes, rows)
+    Received(bytes, route.fold(new Array[Long](partitions))(_.received.value))
   }
 }
 
-/** Sums what tasks sent to each worker. A task that ran twice counts twice: it is a size, no answer hangs on it. */
+/**
+ * Sums the rows that tasks sent to each worker. A task that ran twice counts twice. This is only a
+ * measure of size, and no answer depends on it.
+ */
 final class RowsReceived(workers: Int) extends AccumulatorV2[Array[Long], Array[Long]] {
   private val sums = new Array[Long](workers)
 

@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartit
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.saltwise.routing.RepeatableOrderExec
 
-/** Reads the partitions that are not split, several to a task. */
+/** Reads the partitions that are not split. A task may read several of them. */
 final case class WholePartitionsExec(packing: Packing, child: SparkPlan) extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = UnknownPartitioning(packing.tasks.length)
@@ -17,17 +17,20 @@ final case class WholePartitionsExec(packing: Packing, child: SparkPlan) extends
 
   override def simpleString(maxFields: Int): String = s"WholePartitions $packing"
 
-  override protected def withNewChildInternal(newChild: SparkPlan): WholePartitionsExec = copy(child = newChild)
+  override protected def withNewChildInternal(newChild: SparkPlan): WholePartitionsExec =
+    copy(child = newChild)
 }
 
 /**
  * Which of the child's partitions each task reads.
  *
- * @param tasks for each task, the numbers of runs of partitions
- * @param whole partitions of the shuffle that they make up
- * @param share the largest task's, of all rows or bytes
+ * @param tasks for each task, the numbers of the child's partitions that it reads. Each of these is
+ *              a run of partitions of the shuffle.
+ * @param whole how many partitions of the shuffle are in the runs
+ * @param share the largest task's share of all rows or bytes
  */
-final case class Packing(tasks: Seq[Seq[Int]], whole: Int, share: Double) extends PartitionCoalescer with Serializable {
+final case class Packing(tasks: Seq[Seq[Int]], whole: Int, share: Double)
+  extends PartitionCoalescer with Serializable {
 
   override def coalesce(maxPartitions: Int, parent: RDD[_]): Array[PartitionGroup] = {
     val partitions = parent.partitions
@@ -38,39 +41,47 @@ final case class Packing(tasks: Seq[Seq[Int]], whole: Int, share: Double) extend
     }.toArray
   }
 
-  override def toString: String = f"$whole%d in ${tasks.length}%d tasks, the largest with ${share * 100}%.1f%% of all"
+  override def toString: String =
+    f"$whole%d in ${tasks.length}%d tasks, the largest with ${share * 100}%.1f%% of all"
 }
 
 /**
- * Reads the partitions that are split, a slice to a task.
+ * Reads the partitions that are split, one slice in each task.
  *
- * A slice is what some of the map tasks sent. Where one map task alone sent too much, several tasks read the same
- * slice, and each takes the rows whose content hashes to it.
+ * A slice is what some of the map tasks sent. Where a single map task sent too much, several tasks
+ * read the same slice, and each takes the rows whose content hashes to its number.
  *
- * @param split how many partitions these are
- * @param parts for each of the child's partitions, which part of its rows to take, and of how many parts
+ * @param split   how many partitions are split
+ * @param parts   for each of the child's partitions, the part of its rows to take
+ * @param content the columns that choose the part of a row
  */
-final case class SlicedPartitionsExec(split: Int, parts: Seq[Part], content: Seq[Attribute], child: SparkPlan)
+final case class SlicedPartitionsExec(
+    split: Int, parts: Seq[Part], content: Seq[Attribute], child: SparkPlan)
   extends UnaryExecNode {
 
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = UnknownPartitioning(parts.length)
 
   override protected def doExecute(): RDD[InternalRow] = {
-    val (columns, input, wanted) = (content, child.output, parts)
-    child.execute().mapPartitionsWithIndex { (i: Int, in: Iterator[InternalRow]) =>
-      val Part(number, of) = wanted(i)
-      if (of == 1) in else {
+    val (columns, input, partOfTask) = (content, child.output, parts)
+    child.execute().mapPartitionsWithIndex { (task: Int, in: Iterator[InternalRow]) =>
+      val Part(number, count) = partOfTask(task)
+      if (count == 1) in else {
         val project = UnsafeProjection.create(columns, input)
-        in.filter(row => Math.floorMod(RepeatableOrderExec.contentHash(project(row)), of.toLong) == number)
+        in.filter { row =>
+          val hash = RepeatableOrderExec.contentHash(project(row))
+          Math.floorMod(hash, count.toLong) == number
+        }
       }
     }
   }
 
-  override def simpleString(maxFields: Int): String = s"SlicedPartitions $split in ${parts.length} slices"
+  override def simpleString(maxFields: Int): String =
+    s"SlicedPartitions $split in ${parts.length} slices"
 
-  override protected def withNewChildInternal(newChild: SparkPlan): SlicedPartitionsExec = copy(child = newChild)
+  override protected def withNewChildInternal(newChild: SparkPlan): SlicedPartitionsExec =
+    copy(child = newChild)
 }
 
-/** Part `number` of `of`, counted from 0. */
-final case class Part(number: Int, of: Int)
+/** The part of a slice with this number, from 0, where the slice has `count` parts. */
+final case class Part(number: Int, count: Int)
