@@ -395,8 +395,8 @@ def test_what_does_not_merge_is_refused(spark: SparkSession, call: str, name: st
         grouped.agg(F.count("*"), F.expr(call))
 
     assert str(refused.value) == (
-        f"agg got '{name}'; with engine='arrow' a column is one call, without DISTINCT, of {NAMES}: compute further in "
-        "a select, and group by the plugin or by df.groupBy for anything else."
+        f"agg got '{name}'; with engine='arrow' a column must be one call, without DISTINCT, of {NAMES}: compute "
+        "further in a select, and use the plugin or df.groupBy for anything else."
     )
 
 
@@ -415,8 +415,8 @@ def test_averages_that_would_differ_are_refused(spark: SparkSession, call: str, 
         saltwise.skew_groupby(spark.table("events"), "k", engine="arrow").agg(F.expr(call))
 
     assert str(refused.value) == (
-        f"agg got an average of type {found}; with engine='arrow' it averages numbers, decimals of up to 24 digits among "
-        "them: cast its argument first, or group by the plugin or by df.groupBy."
+        f"agg got an average of type {found}; with engine='arrow' it averages numbers, and decimals of at most 24 "
+        "digits: cast its argument first, or use the plugin or df.groupBy."
     )
 
 

@@ -73,7 +73,7 @@ def routed(strategy: str, key: str) -> str:
 
 
 CONSTANT = "it must be a constant whole number from 1 to"
-ITEMS = "items come as double; they must be strings, or whole numbers (below 2^53 among NULLs): cast them to string."
+ITEMS = "items are of type double; they must be strings, or whole numbers (below 2^53 among NULLs): cast them to string."
 CALL = "call it as skew_worker(n, strategy, xxhash64(key, ...)), where n and strategy are constants."
 # How a function is called, and why it is refused. Spark starts its Python worker anew after each, so one goes there.
 REFUSED_BY_SPARK = f"SELECT heavy_hitters(k, 0) FROM {WORDS}"
@@ -96,7 +96,7 @@ REFUSED: list[tuple[str, list[list[Any]], str]] = [
     (
         "space_saving_estimate",
         [[SpaceSaving(5).to_bytes()], ["a"]],
-        "the sketch counts items of type bigint, not string; ask sketches for items of their type only.",
+        "the sketch counts items of type bigint, not string; look up items of that type only.",
     ),
     ("skew_worker", [[4], ["hash"], ["a"]], f"skew_worker got 4, hash, a; {CALL}"),
     ("skew_worker", [[4], ["hash"], [1], [2]], f"skew_worker got 4, hash, 1, 2; {CALL}"),

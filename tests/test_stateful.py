@@ -337,7 +337,7 @@ def test_a_sum_of_decimals_that_overflows_stays_null(spark: SparkSession, tmp_pa
     [
         ({"keys": []}, "keys is empty; name at least one."),
         ({"aggregates": {}}, "aggregates is empty; name at least one."),
-        ({"aggregates": {"k": F.count}}, "'k' is there twice; each column of the result must have its own name."),
+        ({"aggregates": {"k": F.count}}, "'k' is given twice; each column of the result must have its own name."),
         ({"workers": 0}, "workers is 0; it must be a whole number of at least 1."),
         ({"strategy": "radj"}, "strategy is 'radj'; it must be one of scan, redist, readj; did you mean 'readj'?"),
         ({"path": "s3://b/x"}, "path is 's3://b/x'; it must be a folder of this machine, or one that is mounted."),
@@ -368,7 +368,7 @@ def test_a_batch_that_does_not_fit(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(SaltwiseError) as error:
         aggregate.update(spark.sql("SELECT struct(map(1, 2)) AS k, 1 AS v"), 0)
     assert str(error.value) == (
-        "key 'k' is of type struct<col1:map<int,int>>; a key may hold no map: group by map_entries of it."
+        "key 'k' is of type struct<col1:map<int,int>>; a key must not hold a map: group by its map_entries."
     )
     with pytest.raises(SaltwiseError) as error:
         aggregate.update(table(spark, [("a", 1)]), -1)
@@ -382,7 +382,7 @@ def refused(path: Path, call: Callable[[], object]) -> str:
         call()
     assert files_of(path) == before
     text = str(error.value)
-    start, end = f"{str(path)!r} holds no state to go on with, because ", "; give another folder."
+    start, end = f"{str(path)!r} does not hold a state to continue, because ", "; give another folder."
     assert text.startswith(start)
     assert text.endswith(end)
     return text[len(start) : -len(end)]
@@ -390,12 +390,12 @@ def refused(path: Path, call: Callable[[], object]) -> str:
 
 def test_a_state_before_its_first_batch(spark: SparkSession, tmp_path: Path) -> None:
     aggregate = totals(tmp_path)
-    assert refused(tmp_path, lambda: aggregate.state(spark)) == "no batch is in it yet"
+    assert refused(tmp_path, lambda: aggregate.state(spark)) == "it has no batch yet"
 
 
 def test_a_foreign_folder_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    assert refused(tmp_path, lambda: totals(tmp_path)) == "it has other files, and no commit.json"
+    assert refused(tmp_path, lambda: totals(tmp_path)) == "it has other files but no commit.json"
     (tmp_path / "commit.json").write_text('{"format": "parquet"}')
     assert refused(tmp_path, lambda: totals(tmp_path)) == "of commit.json: the text is JSON, and no stateful aggregate"
 

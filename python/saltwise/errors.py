@@ -15,7 +15,7 @@ class SaltwiseValueError(SaltwiseError, ValueError):
 
     @classmethod
     def unknown(cls, what: str, given: object, allowed: Iterable[str]) -> SaltwiseValueError:
-        """Make the error for a name that does not exist, with the nearest one that does.
+        """Make the error for a name that does not exist. It suggests the nearest name that does.
 
         >>> SaltwiseValueError.unknown("strategy", "dchoise", ["pkg", "dchoices"])
         SaltwiseValueError("strategy is 'dchoise'; it must be one of pkg, dchoices; did you mean 'dchoices'?")
@@ -30,7 +30,7 @@ def check_whole(name: str, value: object, least: int = 1) -> None:
     """Raise unless `value` is a whole number of at least `least`.
 
     Raises:
-        SaltwiseValueError: it is none.
+        SaltwiseValueError: it is not.
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise SaltwiseValueError(f"{name} is {value!r}; it must be a whole number of at least {least}.")
@@ -41,4 +41,4 @@ class PluginMissingError(SaltwiseError):
 
 
 class AggregatorError(SaltwiseError):
-    """A method of an Aggregator raised, or broke what it promised."""
+    """A method of an Aggregator raised an error, or broke its contract."""

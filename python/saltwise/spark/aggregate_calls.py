@@ -1,4 +1,4 @@
-"""One call of an aggregate function, and how it is read from SQL text."""
+"""One call of an aggregate function, and a parser that reads it from SQL text."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class Call:
     """One call of an aggregate function."""
 
     name: str
-    """In lower case, as it was written."""
+    """The name as it was written, in lower case."""
     arguments: list[Column]
     """Empty for ``count(*)``."""
     distinct: bool = False
     condition: Column | None = None
-    """That of FILTER (WHERE ...)."""
+    """The condition of FILTER (WHERE ...)."""
 
 
 def parse_call(text: str) -> Call | None:
-    """Read ``name([DISTINCT] argument, ...) [FILTER (WHERE condition)] [[AS] alias]``."""
+    """Read ``name([DISTINCT] argument, ...) [FILTER (WHERE condition)] [[AS] alias]``; None for other text."""
     start = re.match(r"\s*(\w+)\s*(?=\()", text)
     if start is None:
         return None
@@ -45,19 +45,19 @@ def parse_call(text: str) -> Call | None:
 
 
 def _bracketed(text: str) -> tuple[str, str]:
-    """Split a text that begins with a bracket into what is inside of it, and what follows."""
+    """Split a text that begins with a bracket into the text inside the brackets and the text after them."""
     end = next((at for at, sign, depth in _signs(text) if sign == ")" and depth == 0), len(text))
     return text[1:end], text[end + 1 :]
 
 
 def _separated(text: str) -> list[str]:
-    """Split a text at the commas that no bracket holds."""
+    """Split a text at its commas outside of brackets."""
     commas = [at for at, sign, depth in _signs(text) if sign == "," and depth == 0]
     return [text[a + 1 : b] for a, b in zip([-1, *commas], [*commas, len(text)], strict=True)]
 
 
 def _signs(text: str) -> Iterator[tuple[int, str, int]]:
-    """Yield place and depth of brackets and commas, those in quotes apart."""
+    """Yield position, sign and depth of brackets and commas outside of quotes."""
     depth = 0
     for found in re.finditer(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|([(),])", text, re.S):
         sign = found[1]

@@ -21,7 +21,7 @@ from ..errors import SaltwiseError, SaltwiseValueError
 from ..splitting.router import Router, Routing
 from .aggregate_calls import Call
 from .key_columns import as_column, flattened
-from .mergeable import Mergeable, mergeable, of_call
+from .mergeable import Mergeable, mergeable, mergeable_call
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -81,7 +81,7 @@ class ArrowGroupedData:
 
     def count(self) -> DataFrame:
         """Count the rows of each group, as ``GroupedData.count``."""
-        return self._two_phases([of_call(Call("count", []))], self._stock.count().schema)
+        return self._two_phases([mergeable_call(Call("count", []))], self._stock.count().schema)
 
     def sum(self, *cols: str) -> DataFrame:
         """Add up number columns, all by default, as ``GroupedData.sum``."""
@@ -114,7 +114,7 @@ class ArrowGroupedData:
     def _of_numbers(self, function: str, cols: Sequence[str]) -> DataFrame:
         stock = getattr(self._stock, function)(*cols)
         names = cols or [_quoted(field.name) for field in self._df.schema if isinstance(field.dataType, NumericType)]
-        return self._two_phases([of_call(Call(function, [F.col(name)])) for name in names], stock.schema)
+        return self._two_phases([mergeable_call(Call(function, [F.col(name)])) for name in names], stock.schema)
 
     def _two_phases(self, aggregates: Sequence[Mergeable], result: StructType) -> DataFrame:
         """Return the aggregates by group; `result` has the names and the types that Spark gives them."""

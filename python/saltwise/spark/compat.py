@@ -1,7 +1,7 @@
-"""Every call into what pyspark keeps private, and every difference between its versions.
+"""Every use of private parts of pyspark, and every difference between its versions.
 
 Spark has no public way to ask which function a Column calls, whether a class is on the JVM's class path, or what its
-status store holds. When a new Spark line breaks one of these, this module alone changes.
+status store holds. When a new Spark line breaks one of these, only this module has to change.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Return whether a session is one of Spark Connect."""
+    """Return whether a session is a Spark Connect session."""
     return not hasattr(spark, "_jsparkSession")
 
 
 def builder_options(builder: SparkSession.Builder) -> dict[str, Any]:
-    """Return the confs that a session builder was given."""
+    """Return the confs that were set on a session builder."""
     options: dict[str, Any] = builder._options
     return options
 
@@ -36,7 +36,7 @@ def spark_is_running() -> bool:
 
 
 def class_is_missing(name: str) -> bool:
-    """Return whether the JVM of this process runs without a class; False where there is no JVM."""
+    """Return whether the JVM of this process lacks a class; False if there is no JVM."""
     from pyspark import SparkContext
 
     jvm: Any = SparkContext._jvm
@@ -47,29 +47,29 @@ def class_is_missing(name: str) -> bool:
 
 
 def status_store(context: SparkContext) -> Any:
-    """Return Spark's status store, once it was told of everything that has happened."""
+    """Return Spark's status store, after it has received all events so far."""
     scala_context: Any = context._jsc.sc()
     scala_context.listenerBus().waitUntilEmpty()
     return scala_context.statusStore()
 
 
 def call_of(column: Any) -> Call | None:
-    """Return the call that a Column, its alias apart, consists of; None where it is anything else.
+    """Return the one call that a Column consists of, without its alias; None if it is anything else.
 
     >>> call_of(F.sum("bytes").alias("total")).name  # doctest: +SKIP
     'sum'
     """
-    # By the name of its module, because Connect's may not be importable, and a Column has every attribute.
+    # The module's name tells: Connect's class may not be importable, and a Column seems to have every attribute.
     remote = type(column).__module__.startswith("pyspark.sql.connect.")
-    return _of_connect(column._expr) if remote else _of_catalyst(column)
+    return _connect_call(column._expr) if remote else _catalyst_call(column)
 
 
-def _of_connect(expression: Any) -> Call | None:
+def _connect_call(expression: Any) -> Call | None:
     from pyspark.sql.connect.column import Column as ConnectColumn
 
     kind = type(expression).__name__
     if kind == "ColumnAlias":
-        return _of_connect(getattr(expression, "_child", None) or expression._parent)
+        return _connect_call(getattr(expression, "_child", None) or expression._parent)
     if kind == "SQLExpression":
         return parse_call(expression._expr)
     if kind not in ("UnresolvedFunction", "CallFunction"):
@@ -79,7 +79,7 @@ def _of_connect(expression: Any) -> Call | None:
     return Call(expression._name.lower(), [ConnectColumn(argument) for argument in arguments], distinct)
 
 
-def _of_catalyst(column: Any) -> Call | None:
+def _catalyst_call(column: Any) -> Call | None:
     from pyspark import SparkContext
 
     sql: Any = SparkContext._jvm.org.apache.spark.sql  # type: ignore[union-attr]
@@ -92,7 +92,8 @@ def _of_catalyst(column: Any) -> Call | None:
         expression = expression.child()
     if _kind(expression) == "UnresolvedFunction":
         name, arguments = expression.nameParts().mkString("."), expression.arguments()
-        nulls = expression.ignoreNulls()  # whether IGNORE NULLS was said; from Spark 4.2 on, whether anything was
+        # Up to Spark 4.1: whether the query says IGNORE NULLS. Since 4.2: an Option, set by IGNORE or RESPECT NULLS.
+        nulls = expression.ignoreNulls()
         if nulls is True or (nulls is not False and nulls.isDefined()):
             return None
     elif _kind(expression) == "AggregateExpression":

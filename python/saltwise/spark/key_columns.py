@@ -1,4 +1,4 @@
-"""The columns that ``groupBy`` takes, however they are given."""
+"""Turns the arguments of ``groupBy`` into Columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def flattened(cols: Sequence[Any]) -> list[Any]:
-    """Return the arguments of ``groupBy``, which may be one list of them.
+    """Return the arguments of ``groupBy`` as a list. They may be given as one list.
 
     >>> flattened((["k", "l"],)), flattened(("k", 2))
     (['k', 'l'], ['k', 2])
@@ -21,7 +21,7 @@ def flattened(cols: Sequence[Any]) -> list[Any]:
 
 
 def as_column(df: DataFrame, key: Any) -> Column:
-    """Return the Column of one argument of ``groupBy``: a Column, a name, or a position from 1 on."""
+    """Return the Column of one argument of ``groupBy``: a Column, a name, or a position counted from 1."""
     if isinstance(key, int):
         return df[key - 1]
     return F.col(key) if isinstance(key, str) else key

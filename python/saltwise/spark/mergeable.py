@@ -1,7 +1,8 @@
-"""Aggregates that Spark's public functions alone compute in two phases: of parts of a group, then of the whole.
+"""Aggregates in two phases with Spark's public functions alone: first over the parts of a group, then over the group.
 
-A part of a group holds one or more parts of the result, each an aggregate of its own; the second phase merges them into
-what one aggregate over all rows returns. A state that lives on folds several parts into one of the same columns.
+The first phase computes one or more partial results for each part of a group. The second phase merges them into the
+result that one aggregate over all rows returns. A state that lives on also folds several partial results into one,
+with the same columns.
 """
 
 from __future__ import annotations
@@ -24,24 +25,24 @@ if TYPE_CHECKING:
     Columns = list[Column]
 
 AVERAGE_DIGITS = 24
-"""Digits that a decimal may have for its average: so many leave room to divide and to round once, as Spark does."""
+"""Most digits of a decimal that can be averaged. This leaves room to divide and to round once, like Spark."""
 
 
 @dataclass(frozen=True)
 class Rule:
     """How one function is computed in two phases.
 
-    Both are told the arguments that are no values, such as the precision of a sketch, and the type of the result.
+    Both phases also get the arguments that are not values, such as the precision of a sketch, and the result type.
     """
 
     parts: Callable[[Columns, Columns, DataType], Columns]
-    """From the columns of values to the aggregates of the first phase."""
+    """Makes the aggregates of the first phase from the columns of values."""
     merge: Callable[[Columns, Columns, DataType], Column]
-    """From the columns of parts to the aggregate of the second phase."""
+    """Makes the aggregate of the second phase from the columns of parts."""
     fold: Callable[[Columns, Columns], Columns]
-    """From the columns of parts to the aggregates that make one part of several."""
+    """Makes the aggregates that fold several parts into one, from the columns of parts."""
     values: int | None = 1
-    """How many arguments are values; None: all."""
+    """How many arguments are values; None means all."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Mergeable:
     """One aggregate of a query, in two phases."""
 
     name: str
-    """That of the function."""
+    """Name of the function."""
     rule: Rule
     values: Columns
     others: Columns
@@ -60,7 +61,7 @@ def mergeable(column: Column, name: str) -> Mergeable:
 
     Args:
         column: the aggregate.
-        name: what Spark calls it.
+        name: Spark's name of the column.
 
     Raises:
         SaltwiseValueError: the Column is not one call of a function that merges.
@@ -72,13 +73,13 @@ def mergeable(column: Column, name: str) -> Mergeable:
     if found is not None:
         return found
     raise SaltwiseValueError(
-        f"agg got {name!r}; with engine='arrow' a column is one call, without DISTINCT, of {', '.join(RULES)}: compute "
-        "further in a select, and group by the plugin or by df.groupBy for anything else."
+        f"agg got {name!r}; with engine='arrow' a column must be one call, without DISTINCT, of {', '.join(RULES)}: "
+        "compute further in a select, and use the plugin or df.groupBy for anything else."
     )
 
 
 def two_phases(column: Column) -> Mergeable | None:
-    """Return the two phases of an aggregate; None where the Column is not one call of a function that merges."""
+    """Return the two phases of an aggregate; None if the Column is not one call of a function that merges."""
     call = call_of(column)
     if (
         call is not None
@@ -86,108 +87,108 @@ def two_phases(column: Column) -> Mergeable | None:
         and not call.distinct
         and (call.condition is None or call.name not in NULL_IS_A_VALUE)
     ):
-        return of_call(call)
+        return mergeable_call(call)
     return None
 
 
-def of_call(call: Call) -> Mergeable:
-    """Return the two phases of the call of a function that has a rule."""
+def mergeable_call(call: Call) -> Mergeable:
+    """Return the two phases of a call of a function that has a rule."""
     rule = RULES[call.name]
     values = call.arguments[: rule.values] or [F.lit(1)]
     if call.condition is not None:
-        # All these functions pass over a row where the last of their values is NULL.
+        # All these functions skip a row whose last value is NULL.
         values[-1] = F.when(call.condition, values[-1])
     return Mergeable(call.name, rule, values, call.arguments[len(values) :])
 
 
-def _called(name: str) -> Callable[[Columns, Columns, DataType], Columns]:
-    return lambda values, others, of: [F.call_function(name, *values, *others)]
+def _partial(name: str) -> Callable[[Columns, Columns, DataType], Columns]:
+    return lambda values, others, result: [F.call_function(name, *values, *others)]
 
 
-def _merged_by(name: str) -> Callable[[Columns, Columns, DataType], Column]:
-    return lambda parts, others, of: F.call_function(name, *parts, *others)
+def _merge_by(name: str) -> Callable[[Columns, Columns, DataType], Column]:
+    return lambda parts, others, result: F.call_function(name, *parts, *others)
 
 
-def _folded_by(name: str) -> Callable[[Columns, Columns], Columns]:
+def _fold_by(name: str) -> Callable[[Columns, Columns], Columns]:
     return lambda parts, others: [F.call_function(name, *parts, *others)]
 
 
-def _count(parts: Columns, others: Columns, of: DataType) -> Column:
-    return F.coalesce(F.sum(parts[0]), F.lit(0).cast(of))
+def _count(parts: Columns, others: Columns, result: DataType) -> Column:
+    return F.coalesce(F.sum(parts[0]), F.lit(0).cast(result))
 
 
 def _best(name: str, extreme: str) -> Rule:
-    """The value of the row that is first by another: each part keeps both."""
+    """The value of the row with the highest or lowest other value. Each part keeps both values."""
     return Rule(
-        lambda values, others, of: [F.call_function(name, *values), F.call_function(extreme, values[1])],
-        _merged_by(name),
+        lambda values, others, result: [F.call_function(name, *values), F.call_function(extreme, values[1])],
+        _merge_by(name),
         lambda parts, others: [F.call_function(name, *parts), F.call_function(extreme, parts[1])],
         values=2,
     )
 
 
-def _sum_and_count(values: Columns, others: Columns, of: DataType) -> Columns:
-    # Spark averages everything but decimals as doubles.
-    value = values[0].cast(of) if isinstance(of, DoubleType) else values[0]
+def _sum_and_count(values: Columns, others: Columns, result: DataType) -> Columns:
+    # Spark averages all types except decimals as doubles.
+    value = values[0].cast(result) if isinstance(result, DoubleType) else values[0]
     return [F.sum(value), F.count(value)]
 
 
-def _sum(parts: Columns, others: Columns, of: DataType) -> Column:
+def _sum(parts: Columns, others: Columns, result: DataType) -> Column:
     total = F.sum(parts[0])
-    if not isinstance(of, DecimalType):
+    if not isinstance(result, DecimalType):
         return total
-    return _unless_overflowed(total, parts).cast(of)
+    return _unless_overflowed(total, parts).cast(result)
 
 
 def _unless_overflowed(total: Column, parts: Columns) -> Column:
-    # A part that overflowed is NULL, and then so is the whole; a part without values is NULL too.
+    # If one part overflowed, it is NULL, and the whole must be NULL too. A part without values is also NULL.
     overflowed = F.max(parts[0].isNull() & (parts[1] > 0))
     return F.when(~overflowed, total)
 
 
-def _folded_sum_and_count(parts: Columns, others: Columns) -> Columns:
+def _fold_sum_and_count(parts: Columns, others: Columns) -> Columns:
     return [_unless_overflowed(F.sum(parts[0]), parts), F.sum(parts[1])]
 
 
-def _average(parts: Columns, others: Columns, of: DataType) -> Column:
+def _average(parts: Columns, others: Columns, result: DataType) -> Column:
     total, rows = F.sum(parts[0]), F.sum(parts[1])
-    if isinstance(of, DoubleType):
+    if isinstance(result, DoubleType):
         return F.when(rows > 0, total / rows)
-    if not isinstance(of, DecimalType) or of.precision > AVERAGE_DIGITS + 4:
+    if not isinstance(result, DecimalType) or result.precision > AVERAGE_DIGITS + 4:
         raise SaltwiseValueError(
-            f"agg got an average of type {of.simpleString()}; with engine='arrow' it averages numbers, decimals of up "
-            f"to {AVERAGE_DIGITS} digits among them: cast its argument first, or group by the plugin or by df.groupBy."
+            f"agg got an average of type {result.simpleString()}; with engine='arrow' it averages numbers, and "
+            f"decimals of at most {AVERAGE_DIGITS} digits: cast its argument first, or use the plugin or df.groupBy."
         )
-    # A quotient of decimals has the places that are left of 38 digits, but at least six. To round twice would not be to
-    # round, so the dividend's type is the one that leaves just the places of the average.
-    places = max(6, of.scale)
-    shift = Decimal(10) ** (places - of.scale)
+    # A quotient of decimals gets the places that are left of 38 digits, but at least six. Rounding twice would give a
+    # wrong result. So the dividend gets the type that leaves exactly the places of the average.
+    places = max(6, result.scale)
+    shift = Decimal(10) ** (places - result.scale)
     dividend = total if shift == 1 else total * F.lit(1 / shift)
     quotient = dividend.cast(DecimalType(34, places - 4)) / rows
-    return F.when(rows > 0, quotient if shift == 1 else quotient * F.lit(shift)).cast(of)
+    return F.when(rows > 0, quotient if shift == 1 else quotient * F.lit(shift)).cast(result)
 
 
-def _flat(parts: Columns, others: Columns, of: DataType) -> Column:
+def _flat(parts: Columns, others: Columns, result: DataType) -> Column:
     return F.flatten(F.collect_list(parts[0]))
 
 
-def _folded_list(parts: Columns, others: Columns) -> Columns:
+def _fold_list(parts: Columns, others: Columns) -> Columns:
     return [F.flatten(F.collect_list(parts[0]))]
 
 
-def _folded_set(parts: Columns, others: Columns) -> Columns:
-    return [F.array_distinct(*_folded_list(parts, others))]
+def _fold_set(parts: Columns, others: Columns) -> Columns:
+    return [F.array_distinct(*_fold_list(parts, others))]
 
 
-def _folded_count(parts: Columns, others: Columns) -> Columns:
+def _fold_count(parts: Columns, others: Columns) -> Columns:
     return [F.sum(parts[0])]
 
 
-def _set(values: Columns, others: Columns, of: DataType) -> Columns:
-    assert isinstance(of, ArrayType)
-    # array_distinct of older Sparks tells -0.0 from 0.0, and -0.0 + 0.0 is 0.0.
-    floats = isinstance(of.elementType, (DoubleType, FloatType))
-    return [F.collect_set(values[0] + F.lit(0).cast(of.elementType) if floats else values[0])]
+def _set(values: Columns, others: Columns, result: DataType) -> Columns:
+    assert isinstance(result, ArrayType)
+    # In older Sparks, array_distinct keeps -0.0 and 0.0 apart; -0.0 + 0.0 is 0.0.
+    floats = isinstance(result.elementType, (DoubleType, FloatType))
+    return [F.collect_set(values[0] + F.lit(0).cast(result.elementType) if floats else values[0])]
 
 
 _ITSELF = (
@@ -206,29 +207,29 @@ _ITSELF = (
     "min",
     "some",
 )
-"""Functions that merge their own results."""
+"""Functions that also merge their own results."""
 
 NULL_IS_A_VALUE = ("any_value", "first", "first_value")
 
 RULES = dict(
     sorted(
         {
-            **{name: Rule(_called(name), _merged_by(name), _folded_by(name)) for name in _ITSELF},
-            "avg": Rule(_sum_and_count, _average, _folded_sum_and_count),
-            "collect_list": Rule(_called("collect_list"), _flat, _folded_list),
-            "collect_set": Rule(_set, lambda *merged: F.array_distinct(_flat(*merged)), _folded_set),
-            "count": Rule(_called("count"), _count, _folded_count, values=None),
-            "count_if": Rule(_called("count_if"), _count, _folded_count),
+            **{name: Rule(_partial(name), _merge_by(name), _fold_by(name)) for name in _ITSELF},
+            "avg": Rule(_sum_and_count, _average, _fold_sum_and_count),
+            "collect_list": Rule(_partial("collect_list"), _flat, _fold_list),
+            "collect_set": Rule(_set, lambda *merged: F.array_distinct(_flat(*merged)), _fold_set),
+            "count": Rule(_partial("count"), _count, _fold_count, values=None),
+            "count_if": Rule(_partial("count_if"), _count, _fold_count),
             "hll_sketch_agg": Rule(
-                _called("hll_sketch_agg"),
-                lambda parts, others, of: F.hll_union_agg(parts[0]),
+                _partial("hll_sketch_agg"),
+                lambda parts, others, result: F.hll_union_agg(parts[0]),
                 lambda parts, others: [F.hll_union_agg(parts[0])],
             ),
             "max_by": _best("max_by", "max"),
-            "mean": Rule(_sum_and_count, _average, _folded_sum_and_count),
+            "mean": Rule(_sum_and_count, _average, _fold_sum_and_count),
             "min_by": _best("min_by", "min"),
-            "sum": Rule(_sum_and_count, _sum, _folded_sum_and_count),
+            "sum": Rule(_sum_and_count, _sum, _fold_sum_and_count),
         }.items()
     )
 )
-"""By the name of the function."""
+"""The rule of each function, by its name."""

@@ -1,15 +1,15 @@
-"""Running aggregates for foreachBatch: each worker's groups are Parquet files, moved only where the function says so.
+"""Running aggregates for foreachBatch. The groups of each worker are Parquet files, which move only if they have to.
 
 The folder, while version 7 is in use::
 
-    commit.json                     the one truth: version, batch, partition function, sliding counts, files by worker
-    version=0000000005/worker=2/    files that version 7 still uses: worker 2 got no rows since
-    version=0000000006/worker=1/    files of the version before, for whoever still reads it
+    commit.json                     the state: version, batch, partition function, sliding counts, files by worker
+    version=0000000005/worker=2/    files that version 7 still uses: worker 2 has got no rows since
+    version=0000000006/worker=1/    files of the version before, for those who still read it
     version=0000000007/worker=1/
 
-A batch writes the files of the workers that it touches into the folder of the next version, then replaces commit.json,
-then removes what neither of the last two versions uses. Nothing counts until commit.json is replaced, and that names
-the batch: a batch that comes again is skipped.
+A batch first writes the files of the workers that it touches into the folder of the next version. Then it replaces
+commit.json. Then it removes the files that neither of the last two versions uses. A batch takes effect only when
+commit.json is replaced. commit.json names the batch, so the same batch is skipped when it comes again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ..placement.history import Placement, PlacementHistory, Weights, costs_from
 from ..placement.store import local_folder
 from ..splitting.schemes import Longs
 from ..versioned_json import PART, SealError, replace_file, seal, unseal
-from .arrow_engine import WITHOUT_HASH, WORKER, _holds
+from .arrow_engine import WITHOUT_HASH, WORKER, holds_type
 from .mergeable import RULES, Mergeable, two_phases
 from .placing import HASH, NUMBER, placed, worker_of
 
@@ -48,39 +48,39 @@ COMMIT = "commit.json"
 ROWS = "rows"
 
 Files = dict[str, int]
-"""Path in the folder, to length in bytes."""
+"""Path in the folder, to its length in bytes."""
 
 
 class StatefulAggregateError(SaltwiseError):
-    """A folder holds no state that can be used here; it is left as it is."""
+    """A folder does not hold a state that can be used here. It is not changed."""
 
     def __init__(self, path: Path, why: str) -> None:
-        super().__init__(f"{str(path)!r} holds no state to go on with, because {why}; give another folder.")
+        super().__init__(f"{str(path)!r} does not hold a state to continue, because {why}; give another folder.")
 
 
 @dataclass(frozen=True)
 class Commit:
-    """What commit.json says."""
+    """The content of commit.json."""
 
     version: int
-    """Counts commits."""
+    """Number of commits so far."""
     batch: int | None
-    """The last batch that is in the state; None before the first one."""
+    """The last batch in the state; None before the first one."""
     history: PlacementHistory
     files: dict[int, Files]
-    """By worker."""
+    """The files of each worker."""
     previous: tuple[str, ...]
-    """Files of the version before."""
+    """Files of the previous version."""
     state: StructType | None
     """The columns of the files: keys k0 ..., hash, rows, and the parts p0_0 ... of each aggregate."""
     result: StructType | None
-    """Names and types of what users see."""
+    """Names and types of the columns that users see."""
     shown: dict[str, str]
-    """Name of each aggregate, to how Spark spells it."""
+    """Name of each aggregate, to Spark's text of it."""
     functions: list[str]
-    """Of each aggregate: the function whose parts the state has."""
+    """The function of each aggregate, in order."""
     placement: Placement | None
-    """That of the last batch."""
+    """The placement of the last batch."""
 
     def to_json(self) -> str:
         return seal(
@@ -102,11 +102,11 @@ class Commit:
 
     @classmethod
     def from_json(cls, text: str) -> Commit:
-        """Return the commit that a text says.
+        """Read what :meth:`to_json` wrote.
 
         Raises:
-            SealError: the text is no commit, a newer one, or damaged.
-            PartitionFormatError, AttributeError, LookupError, TypeError, ValueError: its values are others.
+            SealError: the text is not a commit, or it is newer or damaged.
+            PartitionFormatError, AttributeError, LookupError, TypeError, ValueError: its values are wrong.
         """
         content = unseal(text, FORMAT, VERSION)
         history = PlacementHistory.from_content(content["history"])
@@ -126,7 +126,7 @@ class Commit:
 
 
 class StatefulAggregate:
-    """Aggregates by key over all batches of a stream, kept in a folder and updated by each batch exactly once.
+    """Aggregates by key over all batches of a stream, kept in a folder. Each batch updates them exactly once.
 
     ::
 
@@ -134,24 +134,25 @@ class StatefulAggregate:
         stream.writeStream.option("checkpointLocation", "/data/checkpoint").foreachBatch(totals.update).start()
         totals.state(spark).show()
 
-    Each worker owns the groups that a partition function gives it. Only workers that get rows of the batch, or give or
-    take groups, are read and written anew. The function is chosen as by :class:`saltwise.PlacementStore`: largest
-    first, then by ``strategy``, and only where it does not balance any more or the number of workers is another one.
+    Each worker owns the groups that a partition function gives it. A batch rewrites a worker's files only if the worker
+    gets rows of the batch, or if groups move to it or away from it. The function is chosen like that of
+    :class:`saltwise.PlacementStore`. The first one is "largest first". A new one is made by ``strategy``, and only when
+    the old one no longer balances the load or when the number of workers changes.
 
-    A batch that was committed, or any older one, is skipped: so a stream with a new checkpoint, whose batches begin at
-    0, needs a new folder. One stream at a time may write to a folder.
+    A batch is skipped if it, or a later one, is committed already. So a stream with a new checkpoint, whose batches
+    start again at 0, needs a new folder. Only one stream at a time may write to a folder.
 
     Args:
-        path: a folder that the driver and all executors see under this name; it is made where it is not there.
+        path: a folder that the driver and all executors see under this name. It is made if it does not exist.
         keys: names of the columns to group by.
-        aggregates: name in the result to a Column of one call of a function that merges: any of
-            ``saltwise.spark.mergeable.RULES``, with FILTER by ``F.expr``, without DISTINCT.
-        workers: N, the partitions of the state. It may be another one than in the run before.
+        aggregates: name in the result, to a Column that is one call of a function that merges: any of
+            ``saltwise.spark.mergeable.RULES``, without DISTINCT. ``F.expr`` adds a FILTER.
+        workers: N, the number of partitions of the state. It may differ from the run before.
         strategy: readj, scan or redist.
 
     Raises:
         SaltwiseValueError: an argument is not allowed.
-        StatefulAggregateError: the folder holds something else, or is damaged or newer.
+        StatefulAggregateError: the folder holds something else, or it is damaged or newer.
     """
 
     def __init__(
@@ -169,7 +170,7 @@ class StatefulAggregate:
                 raise SaltwiseValueError(f"{what} is empty; name at least one.")
         for name in names:
             if names.count(name) > 1:
-                raise SaltwiseValueError(f"{name!r} is there twice; each column of the result must have its own name.")
+                raise SaltwiseValueError(f"{name!r} is given twice; each column of the result must have its own name.")
         if strategy not in ALGORITHMS:
             raise SaltwiseValueError.unknown("strategy", strategy, ALGORITHMS)
         self._strategy = strategy
@@ -184,7 +185,7 @@ class StatefulAggregate:
             replace_file(self._file, Commit(0, None, PlacementHistory(), {}, (), None, None, {}, [], None).to_json())
 
     def rescale(self, workers: int) -> None:
-        """Use another number of workers from the next batch on, which moves the groups that have to move.
+        """Change the number of workers. The next batch then moves the groups that have to move.
 
         Raises:
             SaltwiseValueError: it is not a whole number of at least 1.
@@ -194,7 +195,7 @@ class StatefulAggregate:
 
     @property
     def report(self) -> Placement | None:
-        """What the placement of the last batch cost: b, m, and the groups and rows of the state that moved.
+        """The placement of the last batch and its cost: b, m, and the groups and rows of the state that moved.
 
         None before the first batch.
 
@@ -204,16 +205,16 @@ class StatefulAggregate:
         return self._read().placement
 
     def state(self, spark: SparkSession) -> DataFrame:
-        """Return the aggregates over all batches so far: the columns of the keys, then one for each aggregate.
+        """Return the aggregates over all batches so far: the key columns, then one column for each aggregate.
 
-        The DataFrame reads the version that is there now, whose files stay until two more batches are in.
+        The DataFrame reads the current version. Its files stay until two more batches have been committed.
 
         Raises:
-            StatefulAggregateError: no batch was there yet, or the folder is damaged.
+            StatefulAggregateError: there was no batch yet, or the folder is damaged.
         """
         last = self._read()
         if last.state is None or last.result is None:
-            raise StatefulAggregateError(self.path, "no batch is in it yet")
+            raise StatefulAggregateError(self.path, "it has no batch yet")
         self._check(last, None)
         old = self._files(spark, last.state, last.files.values())
         keys = [F.col(f"k{i}") for i in range(len(self._keys))]
@@ -222,19 +223,19 @@ class StatefulAggregate:
         for i, (aggregate, field) in enumerate(zip(self._aggregates, fields[len(keys) :], strict=True)):
             parts = [F.col(name) for name in last.state.names if name.startswith(f"p{i}_")]
             merged.append(aggregate.rule.merge(parts, aggregate.others, field.dataType).alias(f"r{i}"))
-        whole = old.groupBy(*keys).agg(*(key.alias(f"of_{i}") for i, key in enumerate(keys)), *merged)
-        shown = [*(f"of_{i}" for i in range(len(keys))), *(f"r{i}" for i in range(len(merged)))]
+        whole = old.groupBy(*keys).agg(*(key.alias(f"kept_{i}") for i, key in enumerate(keys)), *merged)
+        shown = [*(f"kept_{i}" for i in range(len(keys))), *(f"r{i}" for i in range(len(merged)))]
         return whole.select(*(F.col(a).alias(b.name) for a, b in zip(shown, fields, strict=True)))
 
     def update(self, batch: DataFrame, batch_id: int) -> None:
-        """Add a batch to the state: what ``writeStream.foreachBatch`` calls.
+        """Add a batch to the state. Pass this method to ``writeStream.foreachBatch``.
 
         Args:
-            batch: rows with the columns of the keys and those that the aggregates name.
-            batch_id: higher than that of the batch before; one that is in the state already is skipped.
+            batch: rows with the key columns and the columns of the aggregates.
+            batch_id: higher than that of the batch before. A batch that is in the state already is skipped.
 
         Raises:
-            SaltwiseValueError: the batch has no such column, or a key holds a map.
+            SaltwiseValueError: the batch lacks a column, or a key holds a map.
             StatefulAggregateError: the folder is of other keys or aggregates, or damaged.
         """
         check_whole("batch_id", batch_id, least=0)
@@ -244,10 +245,11 @@ class StatefulAggregate:
         for key in self._keys:
             if key not in batch.columns:
                 raise SaltwiseValueError.unknown("key", key, batch.columns)
-            of = batch.schema[key].dataType
-            if _holds(of, WITHOUT_HASH):
+            key_type = batch.schema[key].dataType
+            if holds_type(key_type, WITHOUT_HASH):
                 raise SaltwiseValueError(
-                    f"key {key!r} is of type {of.simpleString()}; a key may hold no map: group by map_entries of it."
+                    f"key {key!r} is of type {key_type.simpleString()}; a key must not hold a map: group by its "
+                    "map_entries."
                 )
         stock = batch.groupBy(*map(_quoted, self._keys)).agg(*(c.alias(n) for n, c in self._columns.items()))
         result = StructType(list(stock.schema)[-len(self._columns) :])
@@ -271,16 +273,16 @@ class StatefulAggregate:
         keys = [F.col(_quoted(key)).alias(f"k{i}") for i, key in enumerate(self._keys)]
         values, parts = [], [F.count(F.lit(1)).alias(ROWS)]
         for i, (aggregate, field) in enumerate(zip(self._aggregates, list(result)[len(keys) :], strict=True)):
-            named = [f"v{i}_{j}" for j in range(len(aggregate.values))]
-            values += [value.alias(name) for value, name in zip(aggregate.values, named, strict=True)]
-            held = aggregate.rule.parts([F.col(name) for name in named], aggregate.others, field.dataType)
-            parts += [part.alias(f"p{i}_{j}") for j, part in enumerate(held)]
+            value_names = [f"v{i}_{j}" for j in range(len(aggregate.values))]
+            values += [value.alias(name) for value, name in zip(aggregate.values, value_names, strict=True)]
+            columns = aggregate.rule.parts([F.col(n) for n in value_names], aggregate.others, field.dataType)
+            parts += [part.alias(f"p{i}_{j}") for j, part in enumerate(columns)]
         names = [f"k{i}" for i in range(len(keys))]
-        kept = [F.col(name).alias(f"of_{name}") for name in names]
+        kept = [F.col(name).alias(f"kept_{name}") for name in names]
         grouped = batch.select(*keys, *values).groupBy(*names).agg(*kept, *parts)
-        keys = [F.col(f"of_{name}").alias(name) for name in names]
+        keys = [F.col(f"kept_{name}").alias(name) for name in names]
         rest = [name for name in grouped.columns if name == ROWS or name.startswith("p")]
-        hashed = F.xxhash64(*(f"of_{name}" for name in names)).alias(HASH)
+        hashed = F.xxhash64(*(f"kept_{name}" for name in names)).alias(HASH)
         return grouped.select(*keys, hashed, *rest)
 
     def _next(self, last: Commit, parts: DataFrame, batch_id: int) -> Commit:
@@ -293,7 +295,7 @@ class StatefulAggregate:
         moving = _moving(before, after)
         touched = {*last.files, *range(after.workers)}
         if moving is not None and len(run.keys) < self._capacity:
-            # All keys of the batch are known; so many touch every worker.
+            # All keys of the batch are known here. A batch with more keys touches every worker.
             touched = {*after.place(run.keys).tolist()} | _workers(before, moving) | _workers(after, moving)
         old = self._files(spark, last.state, [files for worker, files in last.files.items() if worker in touched])
         if before is not None and (moving is None or len(moving)):
@@ -312,11 +314,11 @@ class StatefulAggregate:
 
     @property
     def _capacity(self) -> int:
-        """How many keys of a batch are looked at."""
+        """The number of keys of a batch that the placement looks at."""
         return default_capacity(default_theta(self._workers))
 
     def _weights(self, parts: DataFrame) -> Weights:
-        """Return the rows of the heaviest keys of a batch, exactly."""
+        """Return the exact number of rows of the heaviest keys of a batch."""
         heaviest = parts.select(HASH, ROWS).orderBy(F.desc(ROWS), HASH).limit(self._capacity)
         rows: dict[int, int] = {}
         for key, count in heaviest.collect():
@@ -329,7 +331,7 @@ class StatefulAggregate:
         return Weights(", ".join(types), keys, weights, float(total[0] or 0))
 
     def _folded(self, rows: DataFrame, function: PartitionFunction, state: StructType) -> DataFrame:
-        """Make one row of all parts of a group, at its worker."""
+        """Merge the parts of each group into one row, at the worker of the group."""
         keys = [name for name in state.names if name.startswith("k")]
         folded = [F.sum(ROWS)]
         for i, aggregate in enumerate(self._aggregates):
@@ -342,29 +344,29 @@ class StatefulAggregate:
             for column, field in zip(folded, fields, strict=True)
         ]
         here = [NUMBER, WORKER, *keys, HASH]
-        kept = [F.col(name).alias(f"of_{name}") for name in here[1:]]
+        kept = [F.col(name).alias(f"kept_{name}") for name in here[1:]]
         whole = (
             placed(rows, function)
             .groupBy(*here)
-            .agg(*kept, *(column.alias(f"of_{field.name}") for column, field in zip(typed, fields, strict=True)))
+            .agg(*kept, *(column.alias(f"kept_{field.name}") for column, field in zip(typed, fields, strict=True)))
         )
-        return whole.select(*(F.col(f"of_{name}").alias(name) for name in [WORKER, *state.names]))
+        return whole.select(*(F.col(f"kept_{name}").alias(name) for name in [WORKER, *state.names]))
 
     def _write(self, rows: DataFrame, version: int) -> dict[int, Files]:
         folder = self.path / f"version={version:010d}"
         if folder.exists():
-            shutil.rmtree(folder)  # of a batch that was not committed
+            shutil.rmtree(folder)  # left by a batch that was not committed
         rows.write.partitionBy(WORKER).parquet(_address(folder))
         return {
-            int(of_worker.name.removeprefix(f"{WORKER}=")): {
+            int(worker_folder.name.removeprefix(f"{WORKER}=")): {
                 file.relative_to(self.path).as_posix(): file.stat().st_size
-                for file in sorted(of_worker.glob("*.parquet"))
+                for file in sorted(worker_folder.glob("*.parquet"))
             }
-            for of_worker in sorted(folder.glob(f"{WORKER}=*"))
+            for worker_folder in sorted(folder.glob(f"{WORKER}=*"))
         }
 
     def _files(self, spark: SparkSession, state: StructType, each: Any) -> DataFrame:
-        """Return the rows of files, after a look whether they are all there."""
+        """Return the rows of the files, after a check that all files are there."""
         sizes = {name: size for files in each for name, size in files.items()}
         for name, size in sizes.items():
             file = self.path / name
@@ -376,7 +378,7 @@ class StatefulAggregate:
         return spark.read.schema(state).parquet(*(_address(self.path / name) for name in sizes))
 
     def _vacuum(self, commit: Commit) -> None:
-        """Remove what neither this version nor the one before uses."""
+        """Remove the files that neither this version nor the previous one uses."""
         names = {name for files in commit.files.values() for name in files} | set(commit.previous)
         used = {str(Path(name).parent) for name in names}
         for version in sorted(self.path.glob("version=*")):
@@ -393,18 +395,18 @@ class StatefulAggregate:
         try:
             return Commit.from_json(self._file.read_text(encoding="utf-8"))
         except FileNotFoundError as error:
-            raise StatefulAggregateError(self.path, f"it has other files, and no {COMMIT}") from error
+            raise StatefulAggregateError(self.path, f"it has other files but no {COMMIT}") from error
         except SealError as error:
             raise StatefulAggregateError(self.path, f"of {COMMIT}: {error}") from error
         except (PartitionFormatError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise StatefulAggregateError(self.path, f"the content of {COMMIT} is wrong: {error}") from error
 
     def _check(self, last: Commit, columns: list[str] | None) -> None:
-        """Raise where the state is of other keys, types or aggregates.
+        """Raise if the state has other keys, types or aggregates.
 
         Args:
             last: the commit in use.
-            columns: those of a batch, spelled; None where there is none.
+            columns: the columns of a batch, as :func:`_spelled` writes them; None without a batch.
         """
         assert last.result is not None
         was = _spelled(last.result, last.shown)
@@ -426,7 +428,7 @@ def _two_phases(name: str, column: Column) -> Mergeable:
 
 
 def _moving(before: PartitionFunction | None, after: PartitionFunction) -> Longs | None:
-    """Return the keys whose worker is another one now; None where only the groups themselves can tell."""
+    """Return the keys whose worker changes; None if this can only be found by looking at all groups."""
     if before is None or before == after:
         return np.empty(0, np.int64)
     if not isinstance(before, HashPair) or not isinstance(after, HashPair) or before.workers != after.workers:
@@ -440,7 +442,7 @@ def _workers(function: PartitionFunction | None, keys: Longs) -> set[int]:
 
 
 def _moved(old: DataFrame, before: PartitionFunction, after: PartitionFunction, moving: Longs | None) -> dict[str, Any]:
-    """Count the groups that move, and the rows that they stand for."""
+    """Count the groups that move, and the rows in them."""
     key = F.col(HASH)
     moves = worker_of(key, before) != worker_of(key, after) if moving is None else key.isin(moving.tolist())
     counted = old.where(moves).agg(F.count(F.lit(1)), F.sum(ROWS)).first()
@@ -449,7 +451,7 @@ def _moved(old: DataFrame, before: PartitionFunction, after: PartitionFunction, 
 
 
 def _spelled(fields: StructType, shown: Mapping[str, str]) -> list[str]:
-    """Spell the columns of a result, such as ``bytes bigint as sum(bytes)``."""
+    """Write the columns of a result, such as ``bytes bigint as sum(bytes)``."""
     return [
         f"{field.name} {field.dataType.simpleString()}" + (f" as {shown[field.name]}" if field.name in shown else "")
         for field in fields

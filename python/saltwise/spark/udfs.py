@@ -1,4 +1,4 @@
-"""The SQL functions as pandas UDFs; saltwise.register says how they differ from the plugin's."""
+"""The SQL functions as pandas UDFs. :func:`saltwise.register` tells how they differ from the plugin's."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def udfs(session: Mapping[str, str]) -> dict[str, Any]:
     """Return the functions by name.
 
     Args:
-        session: the options that the session has, by name.
+        session: the options of the session, by name.
     """
-    capacity_of_session = settled(SkewOptions(), session).capacity
+    session_capacity = settled(SkewOptions(), session).capacity
 
     def skew_worker(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.Series]:
         router = None
@@ -48,12 +48,12 @@ def udfs(session: Mapping[str, str]) -> dict[str, Any]:
             yield pd.Series(router.route(hashes.to_numpy()))
 
     def heavy_hitters(item: pd.Series, *numbers: pd.Series) -> Any:
-        capacity = _constant("capacity", numbers[1:], capacity_of_session, MAX_CAPACITY)
+        capacity = _constant("capacity", numbers[1:], session_capacity, MAX_CAPACITY)
         k = _constant("k", numbers, DEFAULT_K, capacity)
         return _top(_sketch(item, capacity), k)
 
     def space_saving_agg(item: pd.Series, *numbers: pd.Series) -> Any:
-        capacity = _constant("capacity", numbers, capacity_of_session, MAX_CAPACITY)
+        capacity = _constant("capacity", numbers, session_capacity, MAX_CAPACITY)
         return _sketch(item, capacity, *numbers[1:]).to_bytes()
 
     return {
@@ -67,13 +67,13 @@ def udfs(session: Mapping[str, str]) -> dict[str, Any]:
 
 
 def space_saving_merge(sketches: pd.Series) -> Any:
-    """Merge all sketches of a group; NULLs are passed over."""
+    """Merge all sketches of a group. NULLs are skipped."""
     read = [SpaceSaving.from_bytes(sketch) for sketch in sketches if sketch is not None]
-    return reduce(_merged, read).to_bytes() if read else None
+    return reduce(_merge_two, read).to_bytes() if read else None
 
 
 def space_saving_top(sketches: pd.Series, *numbers: pd.Series) -> pd.Series:
-    """Return the highest counts of each sketch."""
+    """Return the items with the highest counts of each sketch."""
     k = _constant("k", numbers, DEFAULT_K, MAX_CAPACITY)
     return pd.Series([None if sketch is None else _top(SpaceSaving.from_bytes(sketch), k) for sketch in sketches])
 
@@ -83,10 +83,11 @@ def space_saving_estimate(sketches: pd.Series, items: pd.Series) -> pd.DataFrame
     last, read = None, None
     estimates = []
     for sketch, item in zip(sketches, _items(items)[0], strict=True):
-        # Mostly one sketch is asked for many items.
+        # Usually many items are looked up in the same sketch.
         if sketch is not None and sketch != last:
             last, read = sketch, SpaceSaving.from_bytes(sketch)
-        estimates.append((None,) * 3 if sketch is None or read is None else read.estimate(_asked(item, read.item_type)))
+        found = None if sketch is None or read is None else read.estimate(_item_of_type(item, read.item_type))
+        estimates.append(found or (None,) * 3)
     return pd.DataFrame(estimates, columns=["estimate", "lower", "upper"], dtype="Int64")
 
 
@@ -99,13 +100,13 @@ def _router(n: int, strategy: str, session: Mapping[str, str]) -> Router:
     return Router(routing, task.partitionId())
 
 
-def _constant(name: str, given: tuple[pd.Series, ...], default: int, most: int) -> int:
+def _constant(name: str, given: tuple[pd.Series, ...], default: int, max_value: int) -> int:
     if not given:
         return default
     value = given[0].iloc[0]
-    if given[0].nunique(dropna=False) > 1 or not pd.api.types.is_integer(value) or not 1 <= value <= most:
+    if given[0].nunique(dropna=False) > 1 or not pd.api.types.is_integer(value) or not 1 <= value <= max_value:
         shown = "not constant" if given[0].nunique(dropna=False) > 1 else value
-        raise SaltwiseValueError(f"{name} is {shown}; it must be a constant whole number from 1 to {most}.")
+        raise SaltwiseValueError(f"{name} is {shown}; it must be a constant whole number from 1 to {max_value}.")
     return int(value)
 
 
@@ -115,14 +116,14 @@ def _items(values: pd.Series) -> tuple[list[Item], str]:
     if array.type in _TEXTS:
         return array.to_pylist(), "string"
     if array.type == pa.float64() and array.null_count:
-        # Without a way to say NULL, pandas makes doubles of whole numbers.
+        # pandas has no NULL for whole numbers, so it turns them into doubles.
         numbers = array.to_pylist()
         if all(number is None or (number.is_integer() and abs(number) < EXACT_IN_DOUBLE) for number in numbers):
             return [None if number is None else int(number) for number in numbers], "bigint"
     if array.type not in _TYPES:
         raise SaltwiseValueError(
-            f"items come as {array.type}; they must be strings, or whole numbers (below 2^53 among NULLs): cast them "
-            "to string."
+            f"items are of type {array.type}; they must be strings, or whole numbers (below 2^53 among NULLs): cast "
+            "them to string."
         )
     return array.to_pylist(), _TYPES[array.type]
 
@@ -143,8 +144,8 @@ def _rows(weight: Any) -> int:
     return math.ceil(rows)
 
 
-def _merged(one: SpaceSaving, other: SpaceSaving) -> SpaceSaving:
-    """Merge two sketches into one of the fewer counters, which bound the error of both."""
+def _merge_two(one: SpaceSaving, other: SpaceSaving) -> SpaceSaving:
+    """Merge two sketches into one with the smaller capacity of the two, whose error bound is the larger one."""
     return other.merge(one) if other.capacity < one.capacity else one.merge(other)
 
 
@@ -155,12 +156,12 @@ def _top(sketch: SpaceSaving, k: int) -> list[dict[str, str | int | None]]:
     ]
 
 
-def _asked(item: Item, item_type: str) -> Item:
-    """Return the item that is asked for as one of the sketch's type."""
+def _item_of_type(item: Item, item_type: str) -> Item:
+    """Return the item to look up, in the type of the sketch."""
     if item is None or isinstance(item, str) == (item_type == "string"):
         return item
     if isinstance(item, str):
         raise SaltwiseValueError(
-            f"the sketch counts items of type {item_type}, not string; ask sketches for items of their type only."
+            f"the sketch counts items of type {item_type}, not string; look up items of that type only."
         )
     return str(item)
