@@ -7,7 +7,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 WHEEL := dist/saltwise-*.whl
 
-.PHONY: demo test test-connect test-matrix bench bench-quick lint wheel clean
+.PHONY: demo test test-connect test-matrix bench bench-quick lint wheel docs clean
 
 demo: .venv/installed
 	$(BIN)/saltwise demo
@@ -43,6 +43,10 @@ bench-quick: .venv/installed
 	$(BIN)/python benchmarks/grid.py --quick --fresh
 	$(BIN)/python benchmarks/planning.py --queries 50 --out build/benchmarks/planning.csv
 
+# The site, in build/site. A warning ends it.
+docs: .venv/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
 wheel: .venv/installed
 	rm -rf build/lib build/bdist.* $(WHEEL)
 	$(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
@@ -70,4 +74,8 @@ clean:
 		$(PIP) install --quiet $$java; \
 	fi
 	$(PIP) install --quiet --no-build-isolation --editable ".[test,demo]"
+	@touch $@
+
+.venv/docs: .venv/installed
+	$(PIP) install --quiet --no-build-isolation --editable ".[docs]"
 	@touch $@
