@@ -8,33 +8,35 @@ import org.apache.spark.sql.saltwise.plan.StateFields
 import org.apache.spark.sql.types.DataType
 
 /**
- * Aggregates rows of two kinds in one pass: a raw row updates the buffer, and a row that carries a state is merged into
- * it. Spark's own operators do the rest, in Complete mode, spilling included.
+ * Aggregates rows of two kinds in one pass: a raw row updates the buffer, and a row that carries a
+ * state is merged into it. Spark's own operators do the rest in Complete mode, including spilling.
  *
- * The states of all functions of an aggregate are the fields of one row, which is NULL in a raw row. `first` is the
- * place of the function's first field there.
+ * The states of all functions of an aggregate are the fields of one row. A raw row has NULL in its
+ * place. `first` is the position of the function's first field in that row.
  */
 object UpdateOrMerge {
 
-  /** @param renamed columns that go by another name where the two kinds of rows are read */
+  /** @param renamed the columns that have another name in the rows of both kinds */
   def apply(
       aggregate: AggregateExpression,
       renamed: AttributeMap[Attribute],
       state: StateFields,
       first: Int): AggregateExpression = {
-    val read = aggregate.transform { case column: AttributeReference => renamed.getOrElse(column, column) }
-      .asInstanceOf[AggregateExpression]
-    val function = (read.aggregateFunction: @unchecked) match {
+    val rebound = aggregate.transform {
+      case column: AttributeReference => renamed.getOrElse(column, column)
+    }.asInstanceOf[AggregateExpression]
+    val function = (rebound.aggregateFunction: @unchecked) match {
       case inner: DeclarativeAggregate => UpdateOrMergeDeclarative(inner, state, first)
       case inner: TypedImperativeAggregate[_] => UpdateOrMergeTyped(inner, state, first)
       case inner: ImperativeAggregate => UpdateOrMergeImperative(inner, state, first)
     }
-    // A state has been filtered already, row by row.
-    read.copy(function, Complete, filter = read.filter.map(Or(IsNotNull(state), _)))
+    // The rows of a state were filtered before they were combined.
+    rebound.copy(function, Complete, filter = rebound.filter.map(Or(IsNotNull(state), _)))
   }
 }
 
-final case class UpdateOrMergeDeclarative(inner: DeclarativeAggregate, state: Expression, first: Int)
+final case class UpdateOrMergeDeclarative(
+    inner: DeclarativeAggregate, state: Expression, first: Int)
   extends DeclarativeAggregate {
 
   override def children: Seq[Expression] = Seq(inner, state)
@@ -50,23 +52,29 @@ final case class UpdateOrMergeDeclarative(inner: DeclarativeAggregate, state: Ex
       val field = GetStructField(state, first + i)
       if (attribute.nullable) field else KnownNotNull(field)
     }
-    merging(fields).zip(inner.updateExpressions).map { case (merged, updated) => If(IsNotNull(state), merged, updated) }
+    merging(fields).zip(inner.updateExpressions).map { case (merged, updated) =>
+      If(IsNotNull(state), merged, updated)
+    }
   }
 
   private def merging(right: Seq[Expression]): Seq[Expression] = {
     val replaced = AttributeMap(inner.inputAggBufferAttributes.zip(right))
-    inner.mergeExpressions.map(_.transform { case a: AttributeReference => replaced.getOrElse(a, a) })
+    inner.mergeExpressions.map(_.transform {
+      case field: AttributeReference => replaced.getOrElse(field, field)
+    })
   }
 
   override def toAggString(isDistinct: Boolean): String = inner.toAggString(isDistinct)
 
-  override protected def withNewChildrenInternal(children: IndexedSeq[Expression]): UpdateOrMergeDeclarative =
+  override protected def withNewChildrenInternal(
+      children: IndexedSeq[Expression]): UpdateOrMergeDeclarative =
     copy(children(0).asInstanceOf[DeclarativeAggregate], children(1))
 }
 
 /**
- * Functions with a state of their own. A buffer that has merged need not take rows any more (Theta sketches do not, nor do
- * Hive's evaluators), so what is updated and what is merged stay apart until the end.
+ * For functions whose state is an object. Some of them cannot update a buffer after it has merged
+ * (Theta sketches, Hive's evaluators). So the buffer that is updated and the states that are merged
+ * stay separate until the end.
  *
  * The states of percentile_approx are merged many at once ([[QuantileMerge]]).
  */
@@ -78,7 +86,7 @@ final case class UpdateOrMergeTyped(
     inputAggBufferOffset: Int = 0)
   extends TypedImperativeAggregate[Any] {
 
-  import UpdateOrMergeTyped.{Both, Together}
+  import UpdateOrMergeTyped.{MaxWaiting, RowsAndStates}
 
   @transient private lazy val function = inner.asInstanceOf[TypedImperativeAggregate[Any]]
   @transient private lazy val mergesMany = inner.isInstanceOf[ApproximatePercentile]
@@ -92,55 +100,64 @@ final case class UpdateOrMergeTyped(
     val states = state.eval(row).asInstanceOf[InternalRow]
     if (states != null) merged(buffer, function.deserialize(states.getBinary(first)))
     else buffer match {
-      case both: Both =>
+      case both: RowsAndStates =>
         both.updated = function.update(both.updated, row)
         both
       case updated => function.update(updated, row)
     }
   }
 
-  override def merge(buffer: Any, input: Any): Any = merged(buffer, one(input))
-  override def eval(buffer: Any): Any = function.eval(one(buffer))
-  override def serialize(buffer: Any): Array[Byte] = function.serialize(one(buffer))
+  override def merge(buffer: Any, input: Any): Any = merged(buffer, single(input))
+  override def eval(buffer: Any): Any = function.eval(single(buffer))
+  override def serialize(buffer: Any): Array[Byte] = function.serialize(single(buffer))
   override def deserialize(bytes: Array[Byte]): Any = function.deserialize(bytes)
 
-  private def merged(buffer: Any, input: Any): Both = {
+  private def merged(buffer: Any, input: Any): RowsAndStates = {
     val both = buffer match {
-      case both: Both => both
-      case updated => new Both(updated, if (mergesMany) Nil else List(function.createAggregationBuffer()))
+      case both: RowsAndStates => both
+      case updated =>
+        val states = if (mergesMany) Nil else List(function.createAggregationBuffer())
+        new RowsAndStates(updated, states)
     }
     both.states ::= input
-    if (!mergesMany || both.states.length == Together) both.states = List(together(both.states))
+    if (!mergesMany || both.states.length == MaxWaiting) both.states = List(mergeAll(both.states))
     both
   }
 
-  private def together(states: List[Any]): Any =
+  private def mergeAll(states: List[Any]): Any =
     if (mergesMany) QuantileMerge(states.asInstanceOf[List[PercentileDigest]])
     else states.reduceRight((next, before) => function.merge(before, next))
 
-  /** As Final gets it from Partial: in bytes. */
-  private def one(buffer: Any): Any = buffer match {
-    case both: Both => together(function.deserialize(function.serialize(both.updated)) :: both.states)
+  /**
+   * The buffer as one state. What was updated is serialised first, because Final also gets the
+   * states of Partial as bytes.
+   */
+  private def single(buffer: Any): Any = buffer match {
+    case both: RowsAndStates =>
+      mergeAll(function.deserialize(function.serialize(both.updated)) :: both.states)
     case updated => updated
   }
 
   override def toAggString(isDistinct: Boolean): String = inner.toAggString(isDistinct)
 
-  override def withNewMutableAggBufferOffset(offset: Int): ImperativeAggregate = copy(mutableAggBufferOffset = offset)
-  override def withNewInputAggBufferOffset(offset: Int): ImperativeAggregate = copy(inputAggBufferOffset = offset)
-  override protected def withNewChildrenInternal(children: IndexedSeq[Expression]): UpdateOrMergeTyped =
+  override def withNewMutableAggBufferOffset(offset: Int): ImperativeAggregate =
+    copy(mutableAggBufferOffset = offset)
+  override def withNewInputAggBufferOffset(offset: Int): ImperativeAggregate =
+    copy(inputAggBufferOffset = offset)
+  override protected def withNewChildrenInternal(
+      children: IndexedSeq[Expression]): UpdateOrMergeTyped =
     copy(children(0).asInstanceOf[TypedImperativeAggregate[_]], children(1))
 }
 
 private object UpdateOrMergeTyped {
-  /** What there is of a key: its rows, and its states, the last one first. */
-  final class Both(var updated: Any, var states: List[Any])
+  /** The buffer of a key that had states: `updated` by raw rows, and the states, last one first. */
+  final class RowsAndStates(var updated: Any, var states: List[Any])
 
-  /** States that wait to be merged with each other, where that is done with many at once. */
-  private val Together = 128
+  /** This many states are merged with each other at once, where the function can do that. */
+  private val MaxWaiting = 128
 }
 
-/** For functions that keep their state in the fields of the buffer, as approx_count_distinct does. */
+/** For functions that keep their state in the fields of the buffer, like approx_count_distinct. */
 final case class UpdateOrMergeImperative(
     inner: ImperativeAggregate,
     state: Expression,
@@ -149,19 +166,21 @@ final case class UpdateOrMergeImperative(
     inputAggBufferOffset: Int = 0)
   extends ImperativeAggregate {
 
-  @transient private lazy val ofStates = inner.withNewInputAggBufferOffset(first)
+  /** The function, with its input fields at its position in the row of states. */
+  @transient private lazy val merging = inner.withNewInputAggBufferOffset(first)
 
   override def children: Seq[Expression] = Seq(inner, state)
   override def dataType: DataType = inner.dataType
   override def nullable: Boolean = inner.nullable
   override lazy val aggBufferSchema = inner.aggBufferSchema
   override lazy val aggBufferAttributes: Seq[AttributeReference] = inner.aggBufferAttributes
-  override lazy val inputAggBufferAttributes: Seq[AttributeReference] = inner.inputAggBufferAttributes
+  override lazy val inputAggBufferAttributes: Seq[AttributeReference] =
+    inner.inputAggBufferAttributes
   override def initialize(buffer: InternalRow): Unit = inner.initialize(buffer)
 
   override def update(buffer: InternalRow, row: InternalRow): Unit = {
     val states = state.eval(row).asInstanceOf[InternalRow]
-    if (states == null) inner.update(buffer, row) else ofStates.merge(buffer, states)
+    if (states == null) inner.update(buffer, row) else merging.merge(buffer, states)
   }
 
   override def merge(buffer: InternalRow, input: InternalRow): Unit = inner.merge(buffer, input)
@@ -172,6 +191,7 @@ final case class UpdateOrMergeImperative(
     copy(inner.withNewMutableAggBufferOffset(offset), mutableAggBufferOffset = offset)
   override def withNewInputAggBufferOffset(offset: Int): ImperativeAggregate =
     copy(inner.withNewInputAggBufferOffset(offset), inputAggBufferOffset = offset)
-  override protected def withNewChildrenInternal(children: IndexedSeq[Expression]): UpdateOrMergeImperative =
+  override protected def withNewChildrenInternal(
+      children: IndexedSeq[Expression]): UpdateOrMergeImperative =
     copy(children(0).asInstanceOf[ImperativeAggregate], children(1))
 }

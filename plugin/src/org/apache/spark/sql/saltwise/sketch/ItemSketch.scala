@@ -12,16 +12,17 @@ import org.apache.spark.sql.saltwise.SaltwiseException
 import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
- * A SpaceSaving summary that keeps whole items, of any type that can be grouped by. Items are equal where
- * Spark takes them for equal, and each is shown as it was first seen.
+ * A SpaceSaving summary that keeps whole items, of any type that can be grouped by. Items are equal
+ * where Spark treats them as equal. Each item is shown as it was first seen.
  *
- * Merging follows Agarwal et al., "Mergeable Summaries" (PODS 2012): an item's counts add up, a summary without
- * the item adds what it may have missed (`absent`) to count and error, and the largest `capacity` counts stay.
- * The guarantee of [[SpaceSaving]] holds for the merged rows: `absent` of the result is at most the sum of the
- * two or, where counters were dropped, the largest dropped count, and both are at most total / capacity.
+ * Merging follows Agarwal et al., "Mergeable Summaries" (PODS 2012). The counts of an item are
+ * added. A summary without the item adds to count and error what it may have missed (`absent`).
+ * Then the largest `capacity` counts stay. The guarantee of [[SpaceSaving]] holds for the merged
+ * rows: the new `absent` is the sum of both or, where larger, the largest count that was dropped,
+ * and each of these is at most total / capacity.
  *
- * The bytes that `serialize` writes (version 1, little endian) describe themselves, and summaries that count
- * alike have the same bytes:
+ * The bytes that `serialize` writes (version 1, little endian) describe themselves. Summaries with
+ * equal counts have equal bytes:
  * {{{
  *   "SALT"  version: byte  length: int  item type: JSON of struct<item: T>
  *   capacity: int  total: long  absent: long  size: int
@@ -35,14 +36,14 @@ final class ItemSketch(val itemType: DataType, capacity: Int) extends SpaceSavin
 
   private val items = Items(itemType)
 
-  override protected def same(counter: Int): Boolean = items.same(counter)
-  override protected def store(counter: Int): Unit = items.store(counter)
+  override protected def holdsCurrent(counter: Int): Boolean = items.holdsCurrent(counter)
+  override protected def storeCurrent(counter: Int): Unit = items.storeCurrent(counter)
 
-  /** Counts an item, a row of one column, so many times. */
-  def add(row: UnsafeRow, weight: Long): Unit = offer(items.take(row), weight)
+  /** Counts an item, a row of one column, `weight` times. */
+  def add(row: UnsafeRow, weight: Long): Unit = offer(items.setCurrent(row), weight)
 
   /** The counter of an item, or -1. */
-  def counterOf(row: UnsafeRow): Int = find(items.take(row))
+  def counterOf(row: UnsafeRow): Int = find(items.setCurrent(row))
 
   /** The value on a counter. */
   def value(counter: Int): Any = items.row(counter).get(0, itemType)
@@ -53,8 +54,9 @@ final class ItemSketch(val itemType: DataType, capacity: Int) extends SpaceSavin
   def merge(other: ItemSketch): Unit = {
     val (missedHere, missedThere) = (absent, other.absent)
     val here = entries.map { entry =>
-      val mate = other.counterOf(entry.item)
-      if (mate >= 0) entry.plus(other.count(mate), other.error(mate)) else entry.plus(missedThere, missedThere)
+      val there = other.counterOf(entry.item)
+      if (there >= 0) entry.plus(other.count(there), other.error(there))
+      else entry.plus(missedThere, missedThere)
     }
     val onlyThere = other.entries.filter(entry => counterOf(entry.item) < 0)
     val all = (here ++ onlyThere.map(_.plus(missedHere, missedHere))).sorted
@@ -78,15 +80,16 @@ final class ItemSketch(val itemType: DataType, capacity: Int) extends SpaceSavin
     out.array
   }
 
-  private def entries: Array[Entry] = Array.tabulate(size)(i => Entry(count(i), error(i), items.row(i)))
+  private def entries: Array[Entry] =
+    Array.tabulate(size)(i => Entry(count(i), error(i), items.row(i)))
 
   private def ranked: Array[Int] = entries.zipWithIndex.sortBy(_._1).map(_._2)
 
-  /** Makes this summary hold these entries, given in the order of the serialised form. */
+  /** Replaces the content by these entries, which are in the order of the serialised form. */
   private def fill(entries: Array[Entry], total: Long, absent: Long): Unit = {
     clear()
     entries.reverseIterator.foreach { entry =>
-      store(append(items.take(entry.item), entry.count, entry.error))
+      storeCurrent(append(items.setCurrent(entry.item), entry.count, entry.error))
     }
     restore(total, absent)
   }
@@ -111,45 +114,50 @@ object ItemSketch {
   /**
    * Reads a summary.
    *
-   * @throws SaltwiseException where the bytes are no SpaceSaving sketch, a newer one, or damaged
+   * @throws SaltwiseException where the bytes are not a SpaceSaving sketch, or are newer or damaged
    */
   def deserialize(bytes: Array[Byte]): ItemSketch = {
-    val in = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN)
     if (bytes.length < 9 || !Arrays.equals(Arrays.copyOf(bytes, 4), Magic)) {
       refuse(s"these ${bytes.length} bytes do not begin as a SpaceSaving sketch does")
     }
-    if (bytes(4) != Version) refuse(s"the sketch has version ${bytes(4)}, and version $Version is read here")
+    if (bytes(4) != Version) {
+      refuse(s"the sketch has version ${bytes(4)}, and version $Version is read here")
+    }
+    val in = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN)
     if (in.getInt(bytes.length - 4) != checksum(bytes, bytes.length - 4)) {
-      refuse("the sketch is damaged: its checksum does not match")
+      damaged("its checksum does not match")
     }
-    try {
-      in.position(5)
-      val itemType = typeOf(new String(next(in), UTF_8))
-      val (capacity, total, absent, size) = (in.getInt(), in.getLong(), in.getLong(), in.getInt())
-      if (capacity < 1 || capacity > SketchArguments.MaxCapacity || total < 0 || absent < 0 || size < 0 ||
-          size > capacity || size > in.remaining / EntryHeader) {
-        refuse(s"the sketch is damaged: it says $size items of $total rows on $capacity counters")
-      }
-      val entries = Array.fill(size) {
-        val (count, error, item) = (in.getLong(), in.getLong(), next(in))
-        if (error < 0 || error > count || count > total) {
-          refuse(s"the sketch is damaged: it counts an item $count times, with an error of $error, in $total rows")
-        }
-        if (!UnsafeLayout.isRow(item, Seq(itemType))) {
-          refuse(s"the sketch is damaged: ${item.length} bytes are no item of type ${itemType.sql}")
-        }
-        val row = new UnsafeRow(1)
-        row.pointTo(item, item.length)
-        Entry(count, error, row)
-      }
-      if (in.remaining != 4) refuse(s"the sketch is damaged: ${in.remaining - 4} bytes follow the last item")
-      val sketch = new ItemSketch(itemType, capacity)
-      sketch.fill(entries.sorted, total, absent)
-      sketch
-    } catch {
-      case e: BufferUnderflowException => refuse(s"the sketch is damaged: $e")
-      case NonFatal(e) if !e.isInstanceOf[SaltwiseException] => refuse(s"the sketch is damaged: ${e.getMessage}")
+    try read(in) catch {
+      case e: BufferUnderflowException => damaged(e.toString)
+      case NonFatal(e) if !e.isInstanceOf[SaltwiseException] => damaged(e.getMessage)
     }
+  }
+
+  private def read(in: ByteBuffer): ItemSketch = {
+    in.position(Magic.length + 1) // after the version
+    val itemType = typeOf(new String(next(in), UTF_8))
+    val (capacity, total, absent, size) = (in.getInt(), in.getLong(), in.getLong(), in.getInt())
+    val fits = capacity >= 1 && capacity <= SketchArguments.MaxCapacity && total >= 0 &&
+      absent >= 0 && size >= 0 && size <= capacity && size <= in.remaining / EntryHeader
+    if (!fits) damaged(s"it says $size items of $total rows on $capacity counters")
+    val entries = Array.fill(size)(readEntry(in, itemType, total))
+    if (in.remaining != 4) damaged(s"${in.remaining - 4} bytes follow the last item")
+    val sketch = new ItemSketch(itemType, capacity)
+    sketch.fill(entries.sorted, total, absent)
+    sketch
+  }
+
+  private def readEntry(in: ByteBuffer, itemType: DataType, total: Long): Entry = {
+    val (count, error, item) = (in.getLong(), in.getLong(), next(in))
+    if (error < 0 || error > count || count > total) {
+      damaged(s"it counts an item $count times, with an error of $error, in $total rows")
+    }
+    if (!UnsafeLayout.isRow(item, Seq(itemType))) {
+      damaged(s"${item.length} bytes are no item of type ${itemType.sql}")
+    }
+    val row = new UnsafeRow(1)
+    row.pointTo(item, item.length)
+    Entry(count, error, row)
   }
 
   private def next(in: ByteBuffer): Array[Byte] = {
@@ -167,13 +175,16 @@ object ItemSketch {
   }
 
   private def typeOf(json: String): DataType = {
-    // A user-defined type would run the code of the class that it names.
-    if (json.contains("\"udt\"")) refuse("the sketch is damaged: it names a class as its type")
+    // Reading a user-defined type would run code of the class that it names.
+    if (json.contains("\"udt\"")) damaged("it names a class as its type")
     DataType.fromJson(json).asInstanceOf[StructType].head.dataType
   }
 
   private def typeJson(itemType: DataType): String = new StructType().add("item", itemType).json
 
+  private def damaged(why: String): Nothing = refuse(s"the sketch is damaged: $why")
+
   private def refuse(why: String): Nothing =
-    throw new SaltwiseException(s"$why; give the binary result of space_saving_agg or space_saving_merge.")
+    throw new SaltwiseException(
+      s"$why; give the binary result of space_saving_agg or space_saving_merge.")
 }

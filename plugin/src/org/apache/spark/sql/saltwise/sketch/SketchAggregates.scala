@@ -9,7 +9,10 @@ import org.apache.spark.sql.catalyst.util.{GenericArrayData, TypeUtils}
 import org.apache.spark.sql.saltwise.SaltwiseException
 import org.apache.spark.sql.types._
 
-/** An aggregate whose state is an [[ItemSketch]]; null until the first row says what there is to keep. */
+/**
+ * An aggregate whose state is an [[ItemSketch]]. The state is null until the first row, which says
+ * what the sketch has to keep.
+ */
 abstract class SketchAggregate extends TypedImperativeAggregate[ItemSketch] {
   override def createAggregationBuffer(): ItemSketch = null
 
@@ -17,7 +20,7 @@ abstract class SketchAggregate extends TypedImperativeAggregate[ItemSketch] {
     if (other == null) buffer
     else if (buffer == null) other
     else if (other.capacity < buffer.capacity) {
-      other.merge(buffer) // the fewer counters bound the error of both
+      other.merge(buffer) // the smaller capacity limits the error of both
       other
     } else {
       buffer.merge(other)
@@ -31,14 +34,14 @@ abstract class SketchAggregate extends TypedImperativeAggregate[ItemSketch] {
     if (bytes.isEmpty) null else ItemSketch.deserialize(bytes)
 }
 
-/** Counts the values of `item`, NULL among them. */
+/** Counts the values of `item`, including NULL. */
 abstract class ItemCounting extends SketchAggregate {
   def item: Expression
   def capacityExpression: Expression
 
   protected final def capacity: Int = SketchArguments.int(capacityExpression)
 
-  /** How many rows this one counts for. */
+  /** The number of rows that this row counts for. */
   protected def weight(row: InternalRow): Long = 1
 
   @transient private lazy val project = UnsafeProjection.create(Seq(item))
@@ -57,7 +60,7 @@ abstract class ItemCounting extends SketchAggregate {
   }
 }
 
-/** heavy_hitters(expr[, k[, capacity]]): the k most frequent values, with bounds. */
+/** heavy_hitters(expr[, k[, capacity]]): the k most frequent values with their bounds. */
 final case class HeavyHitters(
     item: Expression,
     kExpression: Expression,
@@ -80,13 +83,15 @@ final case class HeavyHitters(
     if (buffer == null) new GenericArrayData(Array.empty[Any])
     else SketchArguments.top(buffer, SketchArguments.int(kExpression))
 
-  override def withNewMutableAggBufferOffset(offset: Int): HeavyHitters = copy(mutableAggBufferOffset = offset)
-  override def withNewInputAggBufferOffset(offset: Int): HeavyHitters = copy(inputAggBufferOffset = offset)
+  override def withNewMutableAggBufferOffset(offset: Int): HeavyHitters =
+    copy(mutableAggBufferOffset = offset)
+  override def withNewInputAggBufferOffset(offset: Int): HeavyHitters =
+    copy(inputAggBufferOffset = offset)
   override protected def withNewChildrenInternal(c: IndexedSeq[Expression]): HeavyHitters =
     copy(item = c(0), kExpression = c(1), capacityExpression = c(2))
 }
 
-/** space_saving_agg(expr[, capacity[, weight]]): the sketch itself; a row counts for `weight` rows. */
+/** space_saving_agg(expr[, capacity[, weight]]): the sketch. A row counts for `weight` rows. */
 final case class SpaceSavingAgg(
     item: Expression,
     capacityExpression: Expression,
@@ -112,7 +117,7 @@ final case class SpaceSavingAgg(
       case decimal: Decimal => decimal.toDouble
       case _ => Double.NaN
     }
-    if (!(weight >= 0 && weight <= SpaceSavingAgg.MostRows)) {
+    if (!(weight >= 0 && weight <= SpaceSavingAgg.MaxWeight)) {
       throw new SaltwiseException(s"the weight of a row, ${weightExpression.sql}, is " +
         s"${weightExpression.eval(row)}; it must be a number from 0 to 2^53.")
     }
@@ -122,8 +127,10 @@ final case class SpaceSavingAgg(
   override def eval(buffer: ItemSketch): Any =
     (if (buffer == null) new ItemSketch(item.dataType, capacity) else buffer).serialize()
 
-  override def withNewMutableAggBufferOffset(offset: Int): SpaceSavingAgg = copy(mutableAggBufferOffset = offset)
-  override def withNewInputAggBufferOffset(offset: Int): SpaceSavingAgg = copy(inputAggBufferOffset = offset)
+  override def withNewMutableAggBufferOffset(offset: Int): SpaceSavingAgg =
+    copy(mutableAggBufferOffset = offset)
+  override def withNewInputAggBufferOffset(offset: Int): SpaceSavingAgg =
+    copy(inputAggBufferOffset = offset)
   override protected def withNewChildrenInternal(c: IndexedSeq[Expression]): SpaceSavingAgg =
     copy(item = c(0), capacityExpression = c(1), weightExpression = c(2))
 }
@@ -131,11 +138,11 @@ final case class SpaceSavingAgg(
 object SpaceSavingAgg {
   val OneRow: Expression = Literal(1)
 
-  /** What a double counts exactly. */
-  private val MostRows = (1L << 53).toDouble
+  /** 2^53: a double is exact up to this number. */
+  private val MaxWeight = (1L << 53).toDouble
 }
 
-/** space_saving_merge(sketch): one sketch of all rows that the sketches counted; NULLs are passed over. */
+/** space_saving_merge(sketch): one sketch of all rows that the sketches counted. Ignores NULLs. */
 final case class SpaceSavingMerge(
     child: Expression,
     mutableAggBufferOffset: Int = 0,
@@ -162,17 +169,22 @@ final case class SpaceSavingMerge(
 
   override def withNewMutableAggBufferOffset(offset: Int): SpaceSavingMerge =
     copy(mutableAggBufferOffset = offset)
-  override def withNewInputAggBufferOffset(offset: Int): SpaceSavingMerge = copy(inputAggBufferOffset = offset)
-  override protected def withNewChildrenInternal(c: IndexedSeq[Expression]): SpaceSavingMerge = copy(child = c(0))
+  override def withNewInputAggBufferOffset(offset: Int): SpaceSavingMerge =
+    copy(inputAggBufferOffset = offset)
+  override protected def withNewChildrenInternal(c: IndexedSeq[Expression]): SpaceSavingMerge =
+    copy(child = c(0))
 }
 
-/** What the sketch functions share: their whole-number arguments, and how they show a sketch. */
+/** What the sketch functions share: their whole-number arguments, and the result of a sketch. */
 object SketchArguments {
   val MaxCapacity: Int = 1 << 24
 
   /** The type of `heavy_hitters` and `space_saving_top`. */
-  def topType(item: DataType): DataType = ArrayType(new StructType()
-    .add("item", item).add("count", LongType, nullable = false).add("error", LongType, nullable = false),
+  def topType(item: DataType): DataType = ArrayType(
+    new StructType()
+      .add("item", item)
+      .add("count", LongType, nullable = false)
+      .add("error", LongType, nullable = false),
     containsNull = false)
 
   def top(sketch: ItemSketch, k: Int, show: Any => Any = identity): GenericArrayData =
@@ -195,7 +207,8 @@ object SketchArguments {
 
   def requireType(sketch: ItemSketch, wanted: DataType): Unit =
     if (!DataType.equalsIgnoreNullability(sketch.itemType, wanted)) {
-      throw new SaltwiseException(s"the sketch counts items of type ${sketch.itemType.sql}, not ${wanted.sql}; " +
-        "merge and ask sketches of one type only.")
+      throw new SaltwiseException(
+        s"the sketch counts items of type ${sketch.itemType.sql}, not ${wanted.sql}; " +
+          "merge and ask sketches of one type only.")
     }
 }

@@ -3,26 +3,28 @@ package org.apache.spark.sql.saltwise.sketch
 import java.util.Arrays
 
 /**
- * SpaceSaving: the keys that own most of a stream, in bounded memory (Metwally, Agrawal, El Abbadi,
- * "Efficient Computation of Frequent and Top-k Elements in Data Streams", ICDT 2005).
+ * SpaceSaving: finds the keys that own most of a stream, in bounded memory (Metwally, Agrawal, El
+ * Abbadi, "Efficient Computation of Frequent and Top-k Elements in Data Streams", ICDT 2005).
  *
- * A key is found by its 64-bit hash; a subclass that keeps whole items says in `same` whether a counter
- * holds the item at hand, so that colliding hashes stay apart.
+ * A key is found by its 64-bit hash. A subclass that keeps whole items overrides `holdsCurrent`, so
+ * that items with the same hash stay apart.
  *
  * After `total` rows, for every key with `count` and `error` on its counter:
  *
  *   count - error <= true count <= count,      error <= absent <= total / capacity
  *
- * and a key without a counter was seen at most `absent` times. So every key whose share is 1 / capacity or
- * more has a counter. With capacity = 4 / theta, a key that is taken for head (count >= theta * total) has a
- * share of at least 3/4 theta.
+ * A key without a counter was seen at most `absent` times. So every key whose share is at least
+ * 1 / capacity has a counter. With capacity = 4 / theta, a key that counts as head
+ * (count >= theta * total) has a share of at least 3/4 theta.
  *
- * The counters lie in a Stream-Summary, kept lazily: those filed at the same count form a bucket, oldest first, and
- * the buckets form a list in ascending order. A row of a known key only counts; its counter stays where it was
- * filed. Only when the lowest count is wanted, for a key without a counter, counters that have grown since are
- * filed anew, from the lowest bucket upwards, until its oldest one has not. A filing passes at most as many
- * buckets as its counter has counted rows since the last, so a row costs O(1), amortised. Space: about 50 bytes a
- * counter; it grows with the keys seen.
+ * The counters form a Stream-Summary that is updated lazily. Counters that were filed at the same
+ * count form a bucket, oldest first, and the buckets form a list in ascending order. A row of a key
+ * with a counter adds to its count, and the counter stays where it was filed. The lowest count is
+ * needed only when a new key takes over a counter. Then counters that have grown are filed again,
+ * from the lowest bucket upwards, until the oldest counter of the lowest bucket has not grown.
+ * Filing a counter passes at most one bucket for each row that it counted since it was last filed,
+ * so the amortised cost of a row is O(1). A counter takes about 50 bytes, and memory grows with the
+ * keys that were seen.
  */
 class SpaceSaving(val capacity: Int) {
   import SpaceSaving.Nil
@@ -37,7 +39,7 @@ class SpaceSaving(val capacity: Int) {
   private var newer = new Array[Int](room)
   private var older = new Array[Int](room)
 
-  // By bucket. No more buckets than counters, and one while a counter moves.
+  // By bucket. There are at most as many buckets as counters, plus one while a counter moves.
   private var levels = new Array[Long](room + 1)
   private var oldest = new Array[Int](room + 1)
   private var newest = new Array[Int](room + 1)
@@ -48,7 +50,7 @@ class SpaceSaving(val capacity: Int) {
   private var unused = Nil // a list through `above`
   private var buckets = 0
 
-  // Hash to counter + 1, open addressing with linear probing, at most a quarter full.
+  // From hash to counter + 1. Open addressing with linear probing, at most a quarter full.
   private var index = new Array[Int](SpaceSaving.indexSize(room))
 
   private var rows = 0L
@@ -61,7 +63,7 @@ class SpaceSaving(val capacity: Int) {
   /** Counters in use. */
   def size: Int = counters
 
-  /** How often a key without a counter may have been seen: the lowest count. O(size). */
+  /** The most rows that a key without a counter may have: the lowest count. O(size). */
   def absent: Long = if (counters < capacity) unseen else {
     var least = counts(0)
     var counter = 1
@@ -76,13 +78,13 @@ class SpaceSaving(val capacity: Int) {
   def count(counter: Int): Long = counts(counter)
   def error(counter: Int): Long = errors(counter)
 
-  /** Does `counter` hold the item that is being looked up? Asked only where the hashes are equal. */
-  protected def same(counter: Int): Boolean = true
+  /** Whether `counter` holds the current item. Called only where the hashes are equal. */
+  protected def holdsCurrent(counter: Int): Boolean = true
 
-  /** `counter` now stands for the item that is being offered. */
-  protected def store(counter: Int): Unit = ()
+  /** Called when `counter` is given to the current item. */
+  protected def storeCurrent(counter: Int): Unit = ()
 
-  /** Counts so many rows, one at least, of the key with this hash; returns the counter that stands for it. */
+  /** Counts `weight` rows, at least 1, of the key with this hash; returns the key's counter. */
   final def offer(hash: Long, weight: Long = 1): Int = {
     rows += weight
     val known = find(hash)
@@ -91,13 +93,14 @@ class SpaceSaving(val capacity: Int) {
       known
     } else {
       val counter =
-        if (counters < capacity) newCounter(hash, unseen + weight, unseen, Nil) else replaceLowest(hash, weight)
-      store(counter)
+        if (counters < capacity) newCounter(hash, unseen + weight, unseen, Nil)
+        else replaceLowest(hash, weight)
+      storeCurrent(counter)
       counter
     }
   }
 
-  /** Counts rows of keys that need no counter. */
+  /** Counts rows whose keys get no counter. */
   final def pass(weight: Long): Unit = rows += weight
 
   /** The counter of the key with this hash, or -1. */
@@ -105,16 +108,21 @@ class SpaceSaving(val capacity: Int) {
     var i = home(hash)
     var entry = index(i)
     while (entry != 0) {
-      if (hashes(entry - 1) == hash && same(entry - 1)) return entry - 1
+      if (hashes(entry - 1) == hash && holdsCurrent(entry - 1)) return entry - 1
       i = (i + 1) & (index.length - 1)
       entry = index(i)
     }
     Nil
   }
 
-  /** Fills an empty summary from stored counters: `append` in ascending order of count, then `restore`. */
-  protected final def append(hash: Long, count: Long, error: Long): Int =
-    newCounter(hash, count, error, if (highest != Nil && levels(highest) == count) below(highest) else highest)
+  /**
+   * Adds a stored counter. To fill an empty summary, call this for all counters in ascending order
+   * of their counts, then call `restore`.
+   */
+  protected final def append(hash: Long, count: Long, error: Long): Int = {
+    val under = if (highest != Nil && levels(highest) == count) below(highest) else highest
+    newCounter(hash, count, error, under)
+  }
 
   protected final def restore(total: Long, absent: Long): Unit = {
     rows = total
@@ -161,7 +169,7 @@ class SpaceSaving(val capacity: Int) {
     counter
   }
 
-  /** Appends a counter to the bucket of its count, which lies above `start` (Nil: anywhere). */
+  /** Appends a counter to the bucket of its count, which is above `start` (Nil: anywhere). */
   private def file(counter: Int, start: Int): Unit = {
     val level = counts(counter)
     var under = start
@@ -178,7 +186,7 @@ class SpaceSaving(val capacity: Int) {
     newest(bucket) = counter
   }
 
-  /** Takes a counter out of its bucket; returns the highest bucket that is certainly below its next place. */
+  /** Takes a counter out of its bucket; returns a bucket that is below its new place. */
   private def unfile(counter: Int): Int = {
     val bucket = bucketOf(counter)
     val before = older(counter)
@@ -214,7 +222,7 @@ class SpaceSaving(val capacity: Int) {
     under
   }
 
-  /** Makes `over` the bucket next above `under`; Nil stands for either end. */
+  /** Makes `over` the bucket right above `under`. Nil stands for the end of the list. */
   private def join(under: Int, over: Int): Unit = {
     if (under == Nil) lowest = over else above(under) = over
     if (over == Nil) highest = under else below(over) = under
