@@ -19,8 +19,9 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 import saltwise
-from saltwise import Aggregator, AggregatorError, SaltwiseValueError, check_aggregator, combining
-from saltwise.spark.aggregators.bound_aggregators import AT, STATES, Bound
+from saltwise import Aggregator, AggregatorError, SaltwiseValueError, check_aggregator
+from saltwise.spark.aggregators import map_side
+from saltwise.spark.aggregators.bound_aggregators import AT, STATES, BoundAggregator, BoundAggregators
 from saltwise.spark.aggregators.check import alike
 from saltwise.spark.aggregators.map_side import combine
 from saltwise.spark.aggregators.reduce_side import merge
@@ -270,19 +271,21 @@ def test_states_and_merges_are_observed(spark: SparkSession) -> None:
 # Tasks, without Spark
 
 
-def bound(aggregator: Aggregator, state: pa.DataType | None = None, returns: pa.DataType | None = None) -> Bound:
+def bound(
+    aggregator: Aggregator, state: pa.DataType | None = None, returns: pa.DataType | None = None
+) -> BoundAggregator:
     names = [str(column) for column in aggregator.columns]
-    return Bound(aggregator, names, returns or pa.list_(pa.int64()), state)
+    return BoundAggregator(aggregator, names, returns or pa.list_(pa.int64()), state)
 
 
 def in_tasks(
-    tasks: list[list[pa.RecordBatch]], each: Bound, values: int | None = None, theta: float = 0
+    tasks: list[list[pa.RecordBatch]], each: BoundAggregator, values: int | None = None, theta: float = 0
 ) -> list[pa.RecordBatch]:
     """What leaves the map side of a query over rows of a key and a value."""
     return [
         batch
         for number, batches in enumerate(tasks)
-        for batch in combine([each], 1, values, theta, lambda number=number: number)(batches)  # type: ignore[misc]
+        for batch in combine(BoundAggregators([each], 1, lambda number=number: number), values, theta)(batches)  # type: ignore[misc]
     ]
 
 
@@ -306,7 +309,7 @@ def test_random_tasks_batches_blocks_and_merges_give_every_row_once(
         for task in tasks
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(combining, "BLOCK_ROWS", block)
+        patch.setattr(map_side, "BLOCK_ROWS", block)
         sent = (
             in_tasks(batches, bound(Values("x")), 1, theta)
             if all_rows
@@ -327,7 +330,7 @@ def test_random_tasks_batches_blocks_and_merges_give_every_row_once(
         arriving += [{"k": key if i == 0 else None, AT: i, **part} for i, part in enumerate(parts[key])]
     names = [("k", pa.string()), (AT, pa.int32()), (STATES, pa.binary()), ("x", pa.list_(pa.int64()))]
     table = pa.Table.from_pylist(arriving, pa.schema(names))
-    whole = merge([bound(Values("x"))], 1, 1, int)(table.to_batches(max_chunksize=size))
+    whole = merge(BoundAggregators([bound(Values("x"))], 1, int), 1)(table.to_batches(max_chunksize=size))
     results = {row["k"]: row["m0"] for batch in whole for row in batch.to_pylist()}
 
     rows = [row for task in tasks for batch in task for row in batch]
@@ -338,7 +341,7 @@ def test_random_tasks_batches_blocks_and_merges_give_every_row_once(
 
 
 def test_a_key_in_every_block_leaves_its_task_as_one_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(combining, "BLOCK_ROWS", 10)
+    monkeypatch.setattr(map_side, "BLOCK_ROWS", 10)
     batches = [pa.record_batch({"k": ["hot"] * 9 + [f"rare {i}"], "x": range(10)}) for i in range(20)]
 
     sent = Counter(key for batch in in_tasks([batches], bound(Values("x"))) for key in batch.column(0).to_pylist())
@@ -364,12 +367,12 @@ def test_many_bytes_of_a_rare_key_become_a_state() -> None:
         [batch] = in_tasks([[rows]], bound(Values("x"), returns=pa.list_(pa.string())), theta=1)
         return [state is None for state in batch.column(STATES).to_pylist()]
 
-    assert left(combining.FEW_BYTES // 2) == [True] * 100
-    assert left(combining.FEW_BYTES) == [False] * 100
+    assert left(map_side.FEW_BYTES // 2) == [True] * 100
+    assert left(map_side.FEW_BYTES) == [False] * 100
 
 
 def test_a_key_that_has_a_state_adds_its_few_rows_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(combining, "BLOCK_ROWS", 10)
+    monkeypatch.setattr(map_side, "BLOCK_ROWS", 10)
     hot = pa.record_batch({"k": ["hot"] * 10, "x": range(10)})
     few = pa.record_batch({"k": ["hot"] + [f"rare {i}" for i in range(9)], "x": range(10)})
 
@@ -434,8 +437,8 @@ def average(state: Any, batch: Any) -> Any:
             ),
             None,
             "Odd.merge is not associative: (a + b) + c is 3.25, and a + (b + c) is 2.75; this was for key 'b' with 3 rows "
-            "among rows 0 to 3 of task 0: make merge give one result in any order, or set approximate = True if it need "
-            "not.",
+            "among rows 0 to 3 of task 0: make merge give the same result in any order, or set approximate = True if "
+            "it need not.",
         ),
     ],
     ids=["update raises", "merge raises", "a struct of other fields", "a state of another type", "not associative"],
@@ -489,7 +492,11 @@ def test_errors_of_the_merging_side_name_the_key(
     at = pa.array([0, 0, 1], pa.int32())
     arriving = pa.table({"k": ["a", "b", None], AT: at, STATES: states.column(STATES), "x": states.column("x")})
     with pytest.raises(AggregatorError) as raised:
-        list(merge([bound(with_methods(**methods), None, returns)], 1, 1, lambda: 5)(arriving.to_batches()))
+        list(
+            merge(BoundAggregators([bound(with_methods(**methods), None, returns)], 1, lambda: 5), 1)(
+                arriving.to_batches()
+            )
+        )
 
     assert str(raised.value) == message
 
@@ -518,7 +525,7 @@ def test_errors_in_the_rows_of_rare_keys_name_the_key(
     [sent] = in_tasks([[BATCH]], bound(Values("x")), theta=1)
     arriving = sent.add_column(1, AT, pa.array([0, 0], pa.int32()))
     with pytest.raises(AggregatorError) as raised:
-        list(merge([bound(with_methods(**methods), state)], 1, 1, lambda: 5)([arriving]))
+        list(merge(BoundAggregators([bound(with_methods(**methods), state)], 1, lambda: 5), 1)([arriving]))
 
     assert str(raised.value) == message
 
@@ -542,7 +549,7 @@ def test_spark_shows_the_error(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Mean(), "Mean got no column; name at least one that its update shall get."),
+        (lambda: Mean(), "Mean got no column; name at least one for its update."),
         (
             lambda: with_methods(returns=None),
             "Odd does not say what it returns; set returns to a type, such as 'double'.",
@@ -613,11 +620,11 @@ def test_the_check_finds_what_does_not_merge() -> None:
 
 def test_the_check_says_what_it_needs() -> None:
     for aggregator, numbers, message in (
-        (Mean("x"), [1, 2], "batches are 2; give three at least."),
+        (Mean("x"), [1, 2], "batches has 2 entries; give at least three."),
         (
             with_methods(approximate=True),
             [1, 2, 3],
-            "Odd is approximate, so its results may differ; check the error that it promises.",
+            "Odd is approximate, so its results may differ; test its error bound instead.",
         ),
     ):
         with pytest.raises(SaltwiseValueError) as refused:
@@ -643,6 +650,6 @@ def test_sql_takes_no_aggregator_that_returns_a_struct(spark: SparkSession) -> N
         saltwise.register_aggregator(spark, "odd", with_methods(returns="struct<n: bigint>"))
 
     assert str(refused.value) == (
-        "Odd returns a struct<n:bigint>, and Spark takes no struct from an aggregate function in Python: register one that "
-        "returns an array of it, or use skew_groupby(...).agg."
+        "Odd returns a struct<n:bigint>, and in SQL an aggregate function in Python cannot return a struct: return "
+        "an array with the struct, or use skew_groupby(...).agg."
     )

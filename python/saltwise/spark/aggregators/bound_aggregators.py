@@ -1,4 +1,4 @@
-"""Aggregators within one query: the columns and types that they have there, and what is raised where they fail."""
+"""The Aggregators of one query: their columns and types there, and the errors for methods that fail."""
 
 from __future__ import annotations
 
@@ -14,98 +14,140 @@ from .protocol import Aggregator
 
 Batches = Iterable[pa.RecordBatch]
 
+Slicer = Callable[[int, int], Any]
+"""``(start, end)`` gives the batch of those rows, as an Aggregator's ``update`` takes it."""
+
 STATES = "states"
-"""The column of pickled states, one for each aggregator."""
+"""The column of pickled states: a list with one state for each aggregator."""
 
 AT = "at"
-"""The column that is 0 on the first row of each key."""
+"""The column with the number of each part of a key. The first part of each key has 0."""
+
+_WRONG_TYPE = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 @dataclass(frozen=True)
-class Bound:
-    """An Aggregator and the types it has in one query."""
+class BoundAggregator:
+    """An Aggregator, with the columns and types that it has in one query."""
 
     aggregator: Aggregator
     names: list[str]
-    """Of the columns that update gets."""
+    """Names of the columns that update gets."""
     returns: pa.DataType
     state: pa.DataType | None
 
+    @property
+    def class_name(self) -> str:
+        """The name of the Aggregator in errors."""
+        return type(self.aggregator).__name__
 
-def of_each(bound: Sequence[Bound], values: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield the columns of each aggregator, under the names that it knows."""
-    first = 0
-    for each in bound:
-        yield values.select(range(first, first + len(each.names))).rename_columns(each.names)
-        first += len(each.names)
+    def slicer(self, rows: pa.RecordBatch) -> Slicer:
+        """Return a slicer of rows that have the columns of this Aggregator."""
+        if self.aggregator.batches == "pandas":
+            frame = rows.to_pandas()
+            return lambda start, end: frame.iloc[start:end]
+        return lambda start, end: rows.slice(start, end - start)
+
+    def check_states(self, states: list[Any], method: str, place: Callable[[int], str]) -> None:
+        """Raise if a state is not of the declared type.
+
+        Args:
+            states: the states.
+            method: the method that made them.
+            place: tells for which key a state was made, by its index.
+        """
+        if self.state is not None:
+            self._typed_array(states, self.state, f"{method} made the state", place)
+
+    def result_array(self, results: list[Any], place: Callable[[int], str]) -> pa.Array:
+        """Return results as an array of the declared type; raise if one is not of this type."""
+        return self._typed_array(results, self.returns, "finish made the result", place)
+
+    def failed(self, method: str, error: Exception, place: str) -> AggregatorError:
+        """Return the error for a method that raised."""
+        return AggregatorError(f"{self.class_name}.{method} raised {type(error).__name__}: {error}; this was {place}.")
+
+    def _typed_array(
+        self, values: list[Any], declared: pa.DataType, made: str, place: Callable[[int], str]
+    ) -> pa.Array:
+        try:
+            return _array(values, declared)
+        except _WRONG_TYPE:
+            pass
+        for i, value in enumerate(values):
+            try:
+                _array([value], declared)
+            except _WRONG_TYPE as error:
+                shown = repr(value)
+                shown = shown if len(shown) <= 200 else f"{shown[:200]}..."
+                raise AggregatorError(
+                    f"{self.class_name}.{made} {shown}, which is not of the declared type {declared}, {place(i)}: "
+                    "declare the type that it has."
+                ) from error
+        raise AssertionError(f"each value is of type {declared}, but all together are not")
 
 
-def cut(each: Bound, rows: pa.RecordBatch) -> Callable[[int, int], Any]:
-    """Return what makes the batch of the rows from one on up to another."""
-    if each.aggregator.batches == "pandas":
-        frame = rows.to_pandas()
-        return lambda start, end: frame.iloc[start:end]
-    return lambda start, end: rows.slice(start, end - start)
+@dataclass(frozen=True)
+class BoundAggregators:
+    """All Aggregators of one query, in order."""
+
+    members: Sequence[BoundAggregator]
+    keys: int
+    """Number of key columns. They are the first columns of every batch."""
+    task: Callable[[], int]
+    """Returns the number of the running task."""
+
+    def __iter__(self) -> Iterator[BoundAggregator]:
+        return iter(self.members)
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def zeros(self) -> list[Any]:
+        """Return a new state of each aggregator."""
+        return [each.aggregator.zero() for each in self]
+
+    def slicers(self, values: pa.RecordBatch) -> list[Slicer]:
+        """Return the slicer of each aggregator for rows with the columns of all of them, in order."""
+        slicers, first = [], 0
+        for each in self:
+            columns = values.select(range(first, first + len(each.names)))
+            slicers.append(each.slicer(columns.rename_columns(each.names)))
+            first += len(each.names)
+        return slicers
 
 
-def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Join batches to one."""
+def concatenate(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return one batch with the rows of all."""
     [batch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
     return batch
 
 
-def held_to(
-    each: Bound, method: str, what: str, of: pa.DataType, values: list[Any], place: Callable[[int], str]
-) -> pa.Array:
-    """Return values as an array of the type that was declared; raise where one of them is of another."""
-    try:
-        _check_fields(of, values)
-        return pa.array(values, of)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        pass
-    for i, value in enumerate(values):
-        try:
-            _check_fields(of, [value])
-            pa.array([value], of)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            shown = repr(value)
-            shown = shown if len(shown) <= 200 else f"{shown[:200]}..."
-            raise AggregatorError(
-                f"{type(each.aggregator).__name__}.{method} made the {what} {shown}, which is not of the declared type "
-                f"{of}, {place(i)}: declare the type that it has."
-            ) from error
-    raise AssertionError(f"values of {of} that are none together")
+def key_text(keys: pa.RecordBatch, i: int) -> str:
+    """Write the key of a row for an error.
 
-
-def _check_fields(of: pa.DataType, values: list[Any]) -> None:
-    """Raise where a dict has other fields than the struct: Arrow would take what is missing for NULL."""
-    if pa.types.is_struct(of):
-        names = {field.name for field in of}
-        for value in values:
-            if isinstance(value, dict) and set(value) != names:
-                raise ValueError(f"fields {sorted(value)}")
-
-
-def key_text(rows: pa.RecordBatch, i: int, keys: int) -> str:
-    """Write the key of a row.
-
-    >>> key_text(pa.record_batch({"carrier": ["UA"], "month": [7], "n": [1]}), 0, 2)
+    >>> key_text(pa.record_batch({"carrier": ["UA"], "month": [7]}), 0)
     "('UA', 7)"
     """
-    values = tuple(column[i].as_py() for column in rows.columns[:keys])
+    values = tuple(column[i].as_py() for column in keys.columns)
     return repr(values[0] if len(values) == 1 else values)
 
 
-def failed(each: Bound, method: str, error: Exception, place: str) -> AggregatorError:
-    return AggregatorError(
-        f"{type(each.aggregator).__name__}.{method} raised {type(error).__name__}: {error}; this was {place}."
-    )
-
-
 def spare_modules() -> None:
-    """Exempt what a Python worker has imported from the collection of garbage, which Spark asks for after each task.
+    """Exempt the modules that a Python worker has imported from garbage collection.
 
-    It would go through all objects of pandas and pyarrow each time, which takes longer than many a task.
+    Spark collects garbage after each task. That would go through all objects of pandas and pyarrow each time, which
+    takes longer than many tasks.
     """
     if not gc.get_freeze_count():
         gc.freeze()
+
+
+def _array(values: list[Any], declared: pa.DataType) -> pa.Array:
+    if pa.types.is_struct(declared):
+        # Arrow would read a missing field as NULL.
+        names = {field.name for field in declared}
+        for value in values:
+            if isinstance(value, dict) and set(value) != names:
+                raise ValueError(f"fields {sorted(value)}")
+    return pa.array(values, declared)

@@ -1,4 +1,4 @@
-"""Checks that an aggregate in Python does not depend on how its rows are split and merged."""
+"""Checks that the result of an aggregate in Python does not depend on how its rows are split and merged."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ...errors import AggregatorError, SaltwiseValueError
 from .protocol import Aggregator
 
 TREES = 20
-"""Random trees that check_aggregator merges by."""
+"""Number of random orders of merging that check_aggregator tries."""
 
 DIGITS = 1e-6
-"""By how much two results may differ, as a share of the largest number in them: floating sums depend on their order."""
+"""How much two results may differ, as a share of the largest number in them. Floating sums depend on their order."""
 
 
 def check_aggregator(aggregator: Aggregator, batches: Iterable[Any], seed: int = 1) -> None:
-    """Check that states of batches give one result, in whatever order they are merged: a test for Aggregators.
+    """Check that states give the same result in any order of merging. Use it to test an Aggregator.
 
     Args:
-        aggregator: what to check; not an approximate one.
-        batches: rows of one key, as its update gets them; three batches at least.
-        seed: of the random trees.
+        aggregator: the Aggregator to check; not an approximate one.
+        batches: rows of one key, as its update gets them; at least three batches.
+        seed: seed of the random orders.
 
     Raises:
         SaltwiseValueError: there are fewer than three batches, or the aggregator is approximate.
@@ -41,9 +41,9 @@ def check_aggregator(aggregator: Aggregator, batches: Iterable[Any], seed: int =
     """
     name, parts = type(aggregator).__name__, list(batches)
     if len(parts) < 3:
-        raise SaltwiseValueError(f"batches are {len(parts)}; give three at least.")
+        raise SaltwiseValueError(f"batches has {len(parts)} entries; give at least three.")
     if aggregator.approximate:
-        raise SaltwiseValueError(f"{name} is approximate, so its results may differ; check the error that it promises.")
+        raise SaltwiseValueError(f"{name} is approximate, so its results may differ; test its error bound instead.")
     wrong = disagreement(aggregator, parts[:2] + parts[2:3])
     rng = random.Random(seed)
     for _ in range(TREES):
@@ -55,7 +55,7 @@ def check_aggregator(aggregator: Aggregator, batches: Iterable[Any], seed: int =
 
 
 def disagreement(aggregator: Aggregator, parts: Sequence[Any]) -> str | None:
-    """Return how merging up to three batches of one key in two ways differs; None where it does not."""
+    """Merge up to three batches of one key in several ways; return how the results differ, None if they do not."""
     if len(parts) < 3:
         return None
     a, b, c = parts
@@ -63,7 +63,8 @@ def disagreement(aggregator: Aggregator, parts: Sequence[Any]) -> str | None:
     left = _left(aggregator, parts)
     right = finish(merge(_state(aggregator, a), merge(_state(aggregator, b), _state(aggregator, c))))
     other = finish(merge(merge(_state(aggregator, c), _state(aggregator, b)), _state(aggregator, a)))
-    zero = finish(merge(aggregator.zero(), merge(merge(*map(_of(aggregator), (a, b))), _state(aggregator, c))))
+    first_two = merge(_state(aggregator, a), _state(aggregator, b))
+    zero = finish(merge(aggregator.zero(), merge(first_two, _state(aggregator, c))))
     whole = finish(reduce(aggregator.update, parts, aggregator.zero()))
     return (
         _differ("(a + b) + c", left, "a + (b + c)", right)
@@ -73,22 +74,18 @@ def disagreement(aggregator: Aggregator, parts: Sequence[Any]) -> str | None:
     )
 
 
-def _of(aggregator: Aggregator) -> Any:
-    return lambda batch: _state(aggregator, batch)
-
-
 def _state(aggregator: Aggregator, batch: Any) -> Any:
-    """Return a state of its own, since merge may change it."""
+    """Return a new state, because merge may change it."""
     return aggregator.update(aggregator.zero(), batch)
 
 
 def _left(aggregator: Aggregator, parts: Sequence[Any]) -> Any:
-    return aggregator.finish(reduce(aggregator.merge, map(_of(aggregator), parts)))
+    return aggregator.finish(reduce(aggregator.merge, (_state(aggregator, part) for part in parts)))
 
 
 def _tree(aggregator: Aggregator, parts: Sequence[Any], rng: random.Random) -> Any:
-    """Return the result of states that are merged two by two, any two next."""
-    states = [*map(_of(aggregator), parts)]
+    """Merge two random states until one is left; return its result."""
+    states = [_state(aggregator, part) for part in parts]
     while len(states) > 1:
         a = states.pop(rng.randrange(len(states)))
         b = states.pop(rng.randrange(len(states)))
@@ -103,7 +100,7 @@ def _differ(one: str, first: Any, other: str, second: Any) -> str | None:
 
 
 def alike(a: Any, b: Any, within: float) -> bool:
-    """Whether two results are equal, their floats up to a difference.
+    """Return whether two results are equal. Floats may differ by `within`.
 
     >>> alike({"mean": 0.1 + 0.2, "rows": [3]}, {"mean": 0.3, "rows": [3]}, 1e-9), alike(1, 2, 0.1)
     (True, False)

@@ -1,12 +1,12 @@
-"""The tasks of aggregates in Python: states are made where the rows are, and merged where those of a key meet.
+"""The map side of aggregates in Python: a map task makes states of its rows.
 
-``combine`` takes the rows of a task in blocks of bounded size. In each, the rows of a key are one batch, and one call
-of ``update``. A key's state is carried on as long as every next block has rows of it, and leaves on the last of these
-rows. So a hot key leaves a task as one state, and what is held is bounded by two blocks. The few rows that a block has
-of a rare key are not worth a state: they leave together, as they are, and are updated where they meet the key's others.
+``combine`` takes the rows of a task in blocks of bounded size. In each block, the rows of a key are one batch, and one
+call of ``update``. A key's state is passed on as long as the next block has rows of the key. It leaves on the last of
+these rows. So a hot key leaves a task as one state, and memory is bounded by two blocks. If a block has only a few rows
+of a rare key, a state does not pay. These rows leave together, as they are, and are updated on the reduce side.
 
-Two keys that are equal in Spark (-0.0 and 0.0, texts of one collation) may be two keys here: they are grouped by Spark
-once more before their states are merged. Two that differ in Spark are never one.
+Two keys that are equal in Spark (-0.0 and 0.0, texts of one collation) may be two keys here: Spark groups them again
+before their states are merged. Two keys that differ in Spark are never one key here.
 """
 
 from __future__ import annotations
@@ -22,104 +22,97 @@ import pyarrow as pa
 from pyspark import cloudpickle
 
 from ...errors import AggregatorError
-from .bound_aggregators import STATES, Batches, Bound, cut, failed, held_to, joined, key_text, of_each, spare_modules
+from .bound_aggregators import STATES, Batches, BoundAggregators, Slicer, concatenate, key_text, spare_modules
 from .check import disagreement
 
 BLOCK_ROWS = 1 << 17
 BLOCK_BYTES = 32 << 20
-"""A block has at least so many rows or bytes, and less than one batch more."""
+"""A block has at least this many rows or bytes. Without its last batch it would have fewer."""
 
 FEW_BYTES = 4096
-"""Rows of one key in a block that are fewer bytes are cheaper to send than a state is to make, to send and to merge."""
+"""If a key has fewer bytes of rows in a block, it is cheaper to send the rows than to make, send and merge a state."""
 
 CHECKED_ROWS = 300
-"""Rows of one key on which a task checks that merging is associative."""
+"""The number of rows of one key on which a task checks that merging is associative."""
 
 Codes = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass
 class Block:
-    """Rows of a task, by key, and the states of their keys that have not left yet."""
+    """Some rows of a task, and the states of their keys that have not left yet.
+
+    Keys are numbered from 0 here, in the order of the values.
+    """
 
     rows: pa.RecordBatch
-    """What leaves: keys, and the values of Spark's aggregates."""
+    """The columns that leave: the key, and the values of Spark's aggregates."""
+    keys: pa.RecordBatch
+    """The key columns."""
     values: pa.RecordBatch
-    """What the aggregators take, sorted by key."""
-    bounds: Codes
-    """Where each key's values begin, and the number of all."""
+    """The columns of the aggregators, sorted by key."""
+    offsets: Codes
+    """For each key, where its values begin; at the end, the number of rows."""
     last: Codes
-    """By key: the last row of it."""
+    """For each key, its last row."""
     where: str
+    """Names the rows and the task in errors."""
     rare: list[int] = field(default_factory=list)
-    """Keys whose rows leave as they are."""
+    """The keys whose rows leave as they are."""
     states: dict[int, list[Any]] = field(default_factory=dict)
-    """By key, of the others: a state of each aggregator."""
+    """For each other key, a state of each aggregator."""
+
+    def place(self, i: int, rows: int | None = None) -> str:
+        """Name a key in an error."""
+        among = f"in {self.where}" if rows is None else f"with {rows} rows among {self.where}"
+        return f"for key {key_text(self.keys, int(self.last[i]))} {among}"
 
 
 def combine(
-    bound: Sequence[Bound], keys: int, values: int | None, theta: float, task: Callable[[], int]
+    aggregators: BoundAggregators, values: int | None, theta: float
 ) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """Return what ``mapInArrow`` calls over rows: some of them get, after what leaves with each, states or rows.
+    """Return a function for ``mapInArrow`` over rows. It adds the columns STATES and one array for each column.
 
     Args:
-        bound: the aggregators; their columns come last, in this order. They leave as arrays: of the rows of a rare key.
-        keys: how many columns the key has, which come first.
-        values: how many columns follow that leave with each row; None: only rows with a state or rows leave.
-        theta: the share of a block's rows from which on a key gets a state, however few bytes they are.
-        task: says which task this is.
+        aggregators: their columns are the last columns of the rows. They leave as arrays: the rows of a rare key.
+        values: how many columns after those of the key leave with each row. None: only rows with states or with rows
+            of a rare key leave.
+        theta: a key with at least this share of a block's rows gets a state, even if these rows are few bytes.
     """
-    kept = keys + (values or 0)
+    leaving = aggregators.keys + (values or 0)
 
     def combine_rows(batches: Batches) -> Iterator[pa.RecordBatch]:
         spare_modules()
+        task, seen = aggregators.task(), 0
         before: Block | None = None
-        seen, number = 0, task()
         for rows in blocks(batches):
-            where = f"rows {seen} to {seen + rows.num_rows - 1} of task {number}"
+            where = f"rows {seen} to {seen + rows.num_rows - 1} of task {task}"
             seen += rows.num_rows
-            leaving = rows.select(range(kept))
-            key = leaving.select(range(keys))
-            held = [] if before is None else list(before.states)
-            carried = key.slice(0, 0) if before is None else before.rows.select(range(keys)).take(before.last[held])
-            codes = key_codes(pa.Table.from_batches([carried, key]))
-            codes, new = codes[: carried.num_rows], codes[carried.num_rows :]
-            at = dict(zip(codes.tolist(), held, strict=True))
-            order = in_order(new)
-            starts = np.flatnonzero(np.diff(new[order], prepend=-1))
-            bounds = np.append(starts, len(order))
-            taken = rows.select(range(kept, rows.num_columns)).take(order)
-            block = Block(leaving, taken, bounds, order[bounds[1:] - 1], where)
-            # The states of keys that go on are handed over; the others leave with the block before.
-            few = np.diff(bounds) < rows.num_rows * min(theta, FEW_BYTES / max(1, taken.nbytes))
-            for i, (code, rare) in enumerate(zip(new[order[starts]].tolist(), few.tolist(), strict=True)):
-                if before is not None and code in at:
-                    block.states[i] = before.states.pop(at[code])
-                elif rare:
-                    block.rare.append(i)
-                else:
-                    block.states[i] = [each.aggregator.zero() for each in bound]
-            _update(bound, block, keys, checks=before is None)
-            if before is not None:
-                yield from _sent(bound, before, keys, values is not None)
+            block = _next_block(aggregators, rows, leaving, theta, where, before)
+            slicers = aggregators.slicers(block.values)
+            _update(aggregators, block, slicers)
+            if before is None:
+                _check(aggregators, block, slicers)
+            else:
+                yield from _leave(aggregators, before, values is not None)
             before = block
         if before is not None:
-            yield from _sent(bound, before, keys, values is not None)
+            yield from _leave(aggregators, before, values is not None)
 
     return combine_rows
 
 
 def blocks(batches: Batches) -> Iterator[pa.RecordBatch]:
-    """Join batches to blocks."""
-    held: list[pa.RecordBatch] = []
+    """Concatenate batches to blocks."""
+    pending: list[pa.RecordBatch] = []
     for batch in batches:
         if batch.num_rows:
-            held.append(batch)
-        if sum(b.num_rows for b in held) >= BLOCK_ROWS or sum(b.nbytes for b in held) >= BLOCK_BYTES:
-            yield joined(held)
-            held = []
-    if held:
-        yield joined(held)
+            pending.append(batch)
+        if sum(b.num_rows for b in pending) >= BLOCK_ROWS or sum(b.nbytes for b in pending) >= BLOCK_BYTES:
+            yield concatenate(pending)
+            pending = []
+    if pending:
+        yield concatenate(pending)
 
 
 def key_codes(columns: pa.Table) -> Codes:
@@ -138,85 +131,116 @@ def key_codes(columns: pa.Table) -> Codes:
 
 
 def in_order(codes: Codes) -> Codes:
-    """Return the places of rows, by the number of their key."""
-    # numpy sorts integers of 16 bits by radix.
+    """Return the row numbers, sorted by the number of the key."""
+    # numpy sorts integers of 16 bits with a radix sort, which is faster.
     small = len(codes) > 0 and int(codes.max()) < 1 << 16
     return np.argsort(codes.astype(np.uint16) if small else codes, kind="stable")
 
 
-def _update(bound: Sequence[Bound], block: Block, keys: int, checks: bool) -> None:
-    """Add the rows of keys that have states to these."""
-    bounds = block.bounds.tolist()
-    for n, (each, its) in enumerate(zip(bound, of_each(bound, block.values), strict=True)):
-        batch = cut(each, its)
+def _next_block(
+    aggregators: BoundAggregators, rows: pa.RecordBatch, leaving: int, theta: float, where: str, before: Block | None
+) -> Block:
+    """Sort rows by key. Keys that the block before has a state of take it over."""
+    keys = rows.select(range(aggregators.keys))
+    carried, codes = _codes(keys, before)
+    order = in_order(codes)
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    offsets = np.append(starts, len(order))
+    values = rows.select(range(leaving, rows.num_columns)).take(order)
+    block = Block(rows.select(range(leaving)), keys, values, offsets, order[offsets[1:] - 1], where)
+    few = np.diff(offsets) < rows.num_rows * min(theta, FEW_BYTES / max(1, values.nbytes))
+    for i, (code, is_rare) in enumerate(zip(codes[order[starts]].tolist(), few.tolist(), strict=True)):
+        if before is not None and code in carried:
+            block.states[i] = before.states.pop(carried[code])
+        elif is_rare:
+            block.rare.append(i)
+        else:
+            block.states[i] = aggregators.zeros()
+    return block
+
+
+def _codes(keys: pa.RecordBatch, before: Block | None) -> tuple[dict[int, int], Codes]:
+    """Number the keys of rows; also return the keys of the block before that have a state, by these numbers."""
+    if before is None:
+        return {}, key_codes(pa.Table.from_batches([keys]))
+    with_state = list(before.states)
+    carried = before.keys.take(before.last[with_state])
+    codes = key_codes(pa.Table.from_batches([carried, keys]))
+    return dict(zip(codes[: len(with_state)].tolist(), with_state, strict=True)), codes[len(with_state) :]
+
+
+def _update(aggregators: BoundAggregators, block: Block, slicers: Sequence[Slicer]) -> None:
+    """Update the states of the block with the rows of their keys."""
+    offsets = block.offsets.tolist()
+    for n, (each, slicer) in enumerate(zip(aggregators, slicers, strict=True)):
         update = each.aggregator.update
         for i, states in block.states.items():
-            start, end = bounds[i], bounds[i + 1]
+            start, end = offsets[i], offsets[i + 1]
             try:
-                states[n] = update(states[n], batch(start, end))
-            except Exception as error:  # whatever users' code raises
-                raise failed(each, "update", error, _place(block, i, keys, end - start)) from error
-        if checks and not each.aggregator.approximate:
-            largest = int(np.argmax(np.diff(block.bounds)))
-            start, end = bounds[largest], min(bounds[largest + 1], bounds[largest] + CHECKED_ROWS)
-            place = _place(block, largest, keys, end - start)
-            try:
-                wrong = disagreement(each.aggregator, [batch(*part) for part in thirds(start, end)])
-            except Exception as error:
-                raise failed(each, "merge or finish", error, place) from error
-            if wrong is not None:
-                raise AggregatorError(
-                    f"{type(each.aggregator).__name__}.{wrong[:-1]}; this was {place}: make merge give one result in "
-                    "any order, or set approximate = True if it need not."
-                )
+                states[n] = update(states[n], slicer(start, end))
+            except Exception as error:  # whatever the user's code raises
+                raise each.failed("update", error, block.place(i, end - start)) from error
+
+
+def _check(aggregators: BoundAggregators, block: Block, slicers: Sequence[Slicer]) -> None:
+    """Check on rows of the largest key of the block that merging is associative."""
+    largest = int(np.argmax(np.diff(block.offsets)))
+    start = int(block.offsets[largest])
+    end = min(int(block.offsets[largest + 1]), start + CHECKED_ROWS)
+    place = block.place(largest, end - start)
+    for each, slicer in zip(aggregators, slicers, strict=True):
+        if each.aggregator.approximate:
+            continue
+        try:
+            wrong = disagreement(each.aggregator, [slicer(*part) for part in thirds(start, end)])
+        except Exception as error:
+            raise each.failed("merge or finish", error, place) from error
+        if wrong is not None:
+            raise AggregatorError(
+                f"{each.class_name}.{wrong[:-1]}; this was {place}: make merge give the same result in any order, or "
+                "set approximate = True if it need not."
+            )
 
 
 def thirds(start: int, end: int) -> list[tuple[int, int]]:
-    """Cut a range into three, or into as many as it has rows.
+    """Cut a range into three parts, or into single rows if there are fewer than three.
 
     >>> thirds(10, 17)
     [(10, 12), (12, 14), (14, 17)]
     """
-    cuts = sorted({start + (end - start) * i // 3 for i in range(4)})
-    return [*pairwise(cuts)]
+    ends = sorted({start + (end - start) * i // 3 for i in range(4)})
+    return [*pairwise(ends)]
 
 
-def _sent(bound: Sequence[Bound], block: Block, keys: int, all_rows: bool) -> Iterator[pa.RecordBatch]:
-    """Let the states that are left and the rows of rare keys leave, each on the last row of its key."""
-    held = list(block.states)
-    for n, each in enumerate(bound):
-        if each.state is not None:
-            states = [block.states[i][n] for i in held]
-            held_to(each, "update", "state", each.state, states, lambda at: _place(block, held[at], keys))
-    at = np.arange(block.rows.num_rows) if all_rows else np.sort(block.last[held + block.rare])
-    packed = np.full(len(at), None, object)
-    packed[np.searchsorted(at, block.last[held])] = [_packed(bound, block, i, keys) for i in held]
-    of_rare = np.full(len(at), -1)
-    of_rare[np.searchsorted(at, block.last[block.rare])] = block.rare
-    chosen = pa.array(of_rare, mask=of_rare < 0)
-    offsets = pa.array(block.bounds, pa.int32())
-    columns = [*block.rows.take(at).columns, pa.array(packed, pa.binary())]
-    columns += [pa.ListArray.from_arrays(offsets, column).take(chosen) for column in block.values.columns]
-    if len(at):
+def _leave(aggregators: BoundAggregators, block: Block, all_rows: bool) -> Iterator[pa.RecordBatch]:
+    """Yield the states that are left and the rows of rare keys, each on the last row of its key."""
+    with_state = list(block.states)
+    for n, each in enumerate(aggregators):
+        each.check_states([block.states[i][n] for i in with_state], "update", lambda at: block.place(with_state[at]))
+    sent = np.arange(block.rows.num_rows) if all_rows else np.sort(block.last[with_state + block.rare])
+    packed = np.full(len(sent), None, object)
+    packed[np.searchsorted(sent, block.last[with_state])] = [_packed(aggregators, block, i) for i in with_state]
+    rare = np.full(len(sent), -1)
+    rare[np.searchsorted(sent, block.last[block.rare])] = block.rare
+    rare_or_null = pa.array(rare, mask=rare < 0)
+    offsets = pa.array(block.offsets, pa.int32())
+    columns = [*block.rows.take(sent).columns, pa.array(packed, pa.binary())]
+    columns += [pa.ListArray.from_arrays(offsets, column).take(rare_or_null) for column in block.values.columns]
+    if len(sent):
         yield pa.RecordBatch.from_arrays(columns, [*block.rows.schema.names, STATES, *block.values.schema.names])
 
 
-def _packed(bound: Sequence[Bound], block: Block, i: int, keys: int) -> bytes:
+def _packed(aggregators: BoundAggregators, block: Block, i: int) -> bytes:
     try:
         return pickle.dumps(block.states[i], pickle.HIGHEST_PROTOCOL)
-    except Exception:  # noqa: BLE001  # the slower cloudpickle takes more, or says why not
+    except Exception:  # noqa: BLE001  # cloudpickle is slower, but it pickles more, or says why it cannot
         pass
-    for each, state in zip(bound, block.states[i], strict=True):
+    for each, state in zip(aggregators, block.states[i], strict=True):
         try:
             cloudpickle.dumps(state)  # type: ignore[no-untyped-call]
         except Exception as error:
             raise AggregatorError(
-                f"{type(each.aggregator).__name__}.update made a state that cannot be pickled ({error}), "
-                f"{_place(block, i, keys)}: return an object that can be, or one of a declared type."
+                f"{each.class_name}.update made a state that cannot be pickled ({error}), {block.place(i)}: return an "
+                "object that can be, or one of a declared type."
             ) from error
     return bytes(cloudpickle.dumps(block.states[i]))  # type: ignore[no-untyped-call]
-
-
-def _place(block: Block, i: int, keys: int, rows: int | None = None) -> str:
-    among = f"in {block.where}" if rows is None else f"with {rows} rows among {block.where}"
-    return f"for key {key_text(block.rows, int(block.last[i]), keys)} {among}"

@@ -33,7 +33,7 @@ from .protocol import Aggregator
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation, SparkSession
 
-    from .bound_aggregators import Bound
+    from .bound_aggregators import BoundAggregator
 
 
 class TakesAggregators:
@@ -122,7 +122,7 @@ def aggregated(
         from ...splitting.router import settled, settled_head
         from ...splitting.schemes import SPLITTING
         from ..arrow_engine import WORKER, check_travels, named, routed
-        from .bound_aggregators import AT, STATES
+        from .bound_aggregators import AT, STATES, BoundAggregators
         from .map_side import combine
         from .reduce_side import merge
     except ImportError as error:
@@ -147,6 +147,7 @@ def aggregated(
     for i, each in enumerate(ours):
         travelling += named(f"a{i}_", [as_column(df, column) for column in each.columns])[0]
         bound.append(_bound(df, each))
+    aggregators = BoundAggregators(bound, len(key), _task)
     rows = df.select(*travelling)
     check_travels(rows, len(key))
     session = session_options(df.sparkSession)
@@ -158,7 +159,7 @@ def aggregated(
     sent = [StructField(STATES, BinaryType()), *arrays]
     _, theta = settled_head(options, session)
     combined = rows.mapInArrow(
-        combine(bound, len(key), leaving - len(key) if sparks else None, theta, _task),
+        combine(aggregators, leaving - len(key) if sparks else None, theta),
         StructType([*rows.schema.fields[:leaving], *sent]),
     )
     # Where spark.sql.retainGroupColumns is off, only what agg names is kept.
@@ -181,7 +182,7 @@ def aggregated(
         StructField(each.name, each.dataType, field is None or field.nullable)
         for each, field in zip(states.schema, stock, strict=False)
     ]
-    whole = states.mapInArrow(merge(bound, len(key), len(once), _task), StructType([*first, *results]))
+    whole = states.mapInArrow(merge(aggregators, len(once)), StructType([*first, *results]))
     column_of = dict(zip(map(id, sparks), zip(of_first[len(key) :], of_sparks, strict=True), strict=True))
     out = [column.alias(field.name, metadata=field.metadata) for column, field in zip(of_first, shown, strict=False)]
     made = iter(zip(results, bound, strict=True))
@@ -228,17 +229,17 @@ def _split(column: Column, name: str) -> tuple[Callable[[list[Column]], Column],
     return lambda held: function(*held, *others), values
 
 
-def _bound(df: DataFrame, each: Aggregator) -> Bound:
+def _bound(df: DataFrame, each: Aggregator) -> BoundAggregator:
     from pyspark.sql.pandas.types import to_arrow_type
 
-    from .bound_aggregators import Bound
+    from .bound_aggregators import BoundAggregator
 
     sent = copy.copy(each)
     # Columns do not travel to tasks.
     names = df.select(*each.columns).columns
     sent.columns = tuple(names)
     state = None if each.state is None else to_arrow_type(type_of(df.sparkSession, each.state))
-    return Bound(sent, names, to_arrow_type(type_of(df.sparkSession, each.returns)), state)
+    return BoundAggregator(sent, names, to_arrow_type(type_of(df.sparkSession, each.returns)), state)
 
 
 def type_of(spark: SparkSession, of: DataType | str) -> DataType:

@@ -1,7 +1,7 @@
-"""Aggregates in Python that merge: what Scala's Aggregator and Beam's CombineFn are, for skew_groupby(...).agg.
+"""Aggregates in Python that merge, for skew_groupby(...).agg. They are like Scala's Aggregator and Beam's CombineFn.
 
-A state is made of batches of rows of one key, wherever they are, and states are merged. So no task ever holds a group,
-and a hot key is as many states as there are tasks with rows of it.
+Each task makes states of the rows that it has, key by key, and the states of a key are merged. So no task ever holds a
+whole group, and a hot key has as many states as there are tasks with its rows.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ BATCHES = ("arrow", "pandas")
 class Aggregator(ABC):
     """An aggregate function in Python whose states merge.
 
-    A subclass has four methods, and says what it returns. ``update`` and ``merge`` may change the state that they got
-    first, and return it. States are merged in any order, so ``merge`` has to be associative and commutative, and
-    ``zero()`` its neutral element.
+    A subclass has four methods and a result type. ``update`` and ``merge`` may change their first argument and return
+    it. States are merged in any order, so ``merge`` must be associative and commutative, and ``zero()`` must be its
+    neutral element.
 
     Attributes:
         returns: the type of the result, as DDL or as a Spark type.
-        state: the type of a state, as DDL or as a Spark type; a state is then a plain value of it, where a struct is a
-            dict, and is held to it. None: any object that can be pickled. States live no longer than the query.
-        batches: what ``update`` gets: ``arrow`` (a pyarrow.RecordBatch) or ``pandas`` (a DataFrame), of at least one
-            row, with the columns in the order in which they were named.
-        approximate: whether the result may depend on how rows were split, as that of a sketch or a sample does. Where
-            it may not, each task checks on some of its rows that it does not.
+        state: the type of a state, as DDL or as a Spark type. A state must then be a plain value of this type; a struct
+            is a dict. None: a state is any object that can be pickled. States exist only while the query runs.
+        batches: what ``update`` gets: ``arrow`` (a pyarrow.RecordBatch) or ``pandas`` (a DataFrame). A batch has at
+            least one row, and its columns are in the order of ``columns``.
+        approximate: whether the result may depend on how rows are split, like that of a sketch or a sample. If it is
+            False, each task checks on some of its rows that the result does not depend on it.
 
     Args:
-        columns: names of the columns that ``update`` gets, or Columns; one at least.
+        columns: the columns that ``update`` gets, as names or Columns; at least one.
 
     Raises:
         SaltwiseValueError: there is no column, ``returns`` is missing, or ``batches`` is unknown.
@@ -74,12 +74,12 @@ class Aggregator(ABC):
     batches: str = "arrow"
     approximate: bool = False
     name: str | None = None
-    """What :meth:`alias` said."""
+    """The name that :meth:`alias` gave it."""
 
     def __init__(self, *columns: str | Column) -> None:
         name = type(self).__name__
         if not columns:
-            raise SaltwiseValueError(f"{name} got no column; name at least one that its update shall get.")
+            raise SaltwiseValueError(f"{name} got no column; name at least one for its update.")
         if self.returns is None:
             raise SaltwiseValueError(f"{name} does not say what it returns; set returns to a type, such as 'double'.")
         if self.batches not in BATCHES:
@@ -87,14 +87,14 @@ class Aggregator(ABC):
         self.columns = columns
 
     def alias(self: A, name: str) -> A:
-        """Return the same aggregate under another name; without it is called ``Mean(ms)``."""
-        named = copy.copy(self)
-        named.name = name
-        return named
+        """Return the same aggregate with a name for its column. The default is like ``Mean(ms)``."""
+        renamed = copy.copy(self)
+        renamed.name = name
+        return renamed
 
     @abstractmethod
     def zero(self) -> Any:
-        """Return the state of no rows; each time an object of its own."""
+        """Return the state of no rows: a new object in each call."""
 
     @abstractmethod
     def update(self, state: Any, batch: Any) -> Any:
@@ -102,7 +102,7 @@ class Aggregator(ABC):
 
     @abstractmethod
     def merge(self, a: Any, b: Any) -> Any:
-        """Return the state of the rows of both."""
+        """Return the state of the rows of both states."""
 
     @abstractmethod
     def finish(self, state: Any) -> Any:
@@ -119,13 +119,13 @@ def aggregator(
     batches: str = "arrow",
     approximate: bool = False,
 ) -> Callable[[Callable[[Any, Any], Any]], type[Aggregator]]:
-    """Make an :class:`Aggregator` of four functions: it decorates ``update``, whose name becomes its name.
+    """Make an :class:`Aggregator` of four functions. Decorate ``update``; its name becomes the name of the class.
 
     Args:
-        returns: as the attributes of :class:`Aggregator` are, and so are `state`, `batches` and `approximate`.
-        zero: from nothing to a state.
-        merge: from two states to one.
-        finish: from a state to the result.
+        returns: like the attribute of :class:`Aggregator`; `state`, `batches` and `approximate` likewise.
+        zero: returns the state of no rows.
+        merge: makes one state of two.
+        finish: makes the result of a state.
 
     >>> @aggregator(returns="bigint", zero=int, merge=lambda a, b: a + b, finish=lambda state: state)
     ... def nulls(state, batch):
@@ -135,11 +135,11 @@ def aggregator(
     [Row(k='a', nulls(ms)=1)]
     """
 
-    def made(update: Callable[[Any, Any], Any]) -> type[Aggregator]:
+    def decorate(update: Callable[[Any, Any], Any]) -> type[Aggregator]:
         functions: dict[str, Callable[..., Any]] = {"zero": zero, "update": update, "merge": merge, "finish": finish}
         settings = {"returns": returns, "state": state, "batches": batches, "approximate": approximate}
         methods: dict[str, Any] = {name: staticmethod(function) for name, function in functions.items()}
         about = {"__doc__": update.__doc__, "__module__": update.__module__}
         return type(update.__name__, (Aggregator,), {**methods, **settings, **about})
 
-    return made
+    return decorate

@@ -11,23 +11,24 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROWS = 1 << 17
-"""Rows of a group that update gets at a time."""
+"""Most rows of a group in one call of update."""
 
 
 def register_aggregator(spark: SparkSession, name: str, aggregator: Aggregator) -> None:
     """Register an Aggregator as a temporary SQL function of its columns, as a grouped-aggregate pandas UDF.
 
-    Spark gives such a function whole groups, so SQL has the results, not the plan: ``skew_groupby(...).agg`` alone
-    splits groups. Spark also takes no aggregate of its own beside it in a query block, makes doubles of whole numbers
-    among NULLs, and gives NULL for NaN. The package has to be installed where tasks run.
+    Spark gives such a function whole groups. So SQL gets the same results without the plan: only
+    ``skew_groupby(...).agg`` splits groups. Spark also allows no aggregate of its own beside it in a query block, turns
+    whole numbers among NULLs into doubles, and returns NULL for NaN. The package must be installed where tasks run.
 
     Args:
         spark: a classic or a Connect session.
-        name: of the function; it takes as many arguments as the Aggregator has columns, whose names it passes on.
-        aggregator: what it computes.
+        name: name of the function. It takes as many arguments as the Aggregator has columns, and passes them on under
+            the names of these columns.
+        aggregator: the Aggregator.
 
     Raises:
-        SaltwiseValueError: the Aggregator returns a struct, which Spark takes from no such function.
+        SaltwiseValueError: the Aggregator returns a struct, which Spark does not allow for such a function.
         SaltwiseError: pandas is not installed.
 
     >>> from saltwise.aggregates import ApproxDistinct
@@ -46,12 +47,12 @@ def register_aggregator(spark: SparkSession, name: str, aggregator: Aggregator) 
     returns = type_of(spark, aggregator.returns)
     if returns.typeName() == "struct":
         raise SaltwiseValueError(
-            f"{type(aggregator).__name__} returns a {returns.simpleString()}, and Spark takes no struct from an "
-            "aggregate function in Python: register one that returns an array of it, or use skew_groupby(...).agg."
+            f"{type(aggregator).__name__} returns a {returns.simpleString()}, and in SQL an aggregate function in "
+            "Python cannot return a struct: return an array with the struct, or use skew_groupby(...).agg."
         )
     names = [column if isinstance(column, str) else f"_{i}" for i, column in enumerate(aggregator.columns)]
 
-    def of_group(first: Any, *others: Any) -> Any:
+    def aggregate_group(first: Any, *others: Any) -> Any:
         columns = [first, *others]
         if len(columns) != len(names):
             raise SaltwiseValueError(f"{name} got {len(columns)} arguments; it takes {len(names)}: {', '.join(names)}.")
@@ -62,6 +63,6 @@ def register_aggregator(spark: SparkSession, name: str, aggregator: Aggregator) 
             state = aggregator.update(state, batch if aggregator.batches == "arrow" else batch.to_pandas())
         return aggregator.finish(state)
 
-    # Spark reads them, and pandas is not there where this module is imported.
-    of_group.__annotations__ = {"first": pd.Series, "others": pd.Series, "return": Any}
-    spark.udf.register(name, pandas_udf(of_group, returns))  # type: ignore[call-overload]
+    # Spark reads the annotations. pandas may be missing where this module is imported, so they are set here.
+    aggregate_group.__annotations__ = {"first": pd.Series, "others": pd.Series, "return": Any}
+    spark.udf.register(name, pandas_udf(aggregate_group, returns))  # type: ignore[call-overload]
