@@ -1,6 +1,7 @@
-"""Ready-made Aggregators for ``skew_groupby(...).agg``: pip install 'saltwise[aggregates]', also where tasks run.
+"""Ready-made Aggregators for ``skew_groupby(...).agg``.
 
-Sketches are those of Apache DataSketches; the other ones are a few lines of numpy and pyarrow each.
+Run pip install 'saltwise[aggregates]', also where tasks run. The sketches are those of Apache DataSketches. The other
+aggregates are a few lines of numpy and pyarrow each.
 """
 
 from .bloom_filter import BloomFilter

@@ -1,4 +1,4 @@
-"""Which values were there: a Bloom filter, in the bytes of Spark's own ``BloomFilter.readFrom``.
+"""Which values a column has: a Bloom filter, in the binary format of Spark's own ``BloomFilter.readFrom``.
 
 Bloom, "Space/Time Trade-offs in Hash Coding with Allowable Errors", CACM 1970; the hashes of an item are h1 + i h2
 (Kirsch and Mitzenmacher, "Less Hashing, Same Performance: Building a Better Bloom Filter", 2006).
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 Bits = np.ndarray[Any, np.dtype[np.uint64]]
 
 HEADER = ">iii"
-"""Version, hashes of an item, words of 64 bits, which follow; all big-endian."""
+"""Version, hashes per item, and number of 64-bit words. The words follow. All are big-endian."""
 VERSION = 1
 
 
 class BloomFilter(Aggregator):
-    """A Bloom filter of a column as binary; NULL is no value. Ask it by :func:`might_contain`.
+    """A Bloom filter of a column, as binary. NULLs are skipped. :func:`might_contain` looks values up.
 
     Args:
-        column: whole numbers, which Spark's BloomFilter finds by mightContainLong, or values that are told apart by how
-            they are written as strings.
-        items: how many different values are expected in a group.
-        fpp: share of other values that it may take for one of them, above 0 and below 1.
+        column: whole numbers, which Spark's BloomFilter finds by mightContainLong, or other values, which are compared
+            as strings.
+        items: the expected number of distinct values in a group.
+        fpp: the probability of a false positive, above 0 and below 1.
 
     Raises:
         SaltwiseValueError: an argument is out of range.
@@ -78,11 +78,11 @@ class BloomFilter(Aggregator):
 
 
 def might_contain(bloom_filter: bytes, value: object) -> bool:
-    """Whether a filter may have seen a value; where it is False, it has not.
+    """Return whether a filter may have seen a value. If it returns False, the filter has not seen it.
 
     Args:
         bloom_filter: the result of a :class:`BloomFilter`.
-        value: a whole number, or what the column's value is as a string.
+        value: a whole number, or the value of the column as a string.
     """
     _, hashes, words = struct.unpack_from(HEADER, bloom_filter)
     state = np.frombuffer(bloom_filter, ">u8", words, struct.calcsize(HEADER)).astype(np.uint64)
@@ -95,7 +95,7 @@ def _long(text: str) -> int:
 
 
 def _bits(longs: Any, hashes: int, bits: int) -> Any:
-    """Return the bits of items, as Spark's BloomFilterImpl.putLong chooses them."""
+    """Return the bits of the items, chosen like in Spark's BloomFilterImpl.putLong."""
     first = _murmur3(longs, np.zeros(len(longs), np.uint32))
     second = _murmur3(longs, first)
     i = np.arange(1, hashes + 1, dtype=np.uint32)

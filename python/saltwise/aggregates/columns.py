@@ -1,4 +1,4 @@
-"""What ready-made Aggregators read from a batch."""
+"""Functions with which the ready-made Aggregators read a batch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def doubles(column: pa.Array) -> Doubles:
     >>> doubles(pa.array([1, None, 3]))
     array([1., 3.])
     """
-    # Most batches of rare keys are a few rows: what need not be called is not.
+    # Most batches of rare keys have only a few rows, so unnecessary calls are avoided.
     values = column.drop_null() if column.null_count else column
     values = values if values.type == pa.float64() else values.cast(pa.float64())
     numbers: Doubles = values.to_numpy(zero_copy_only=False)

@@ -1,7 +1,7 @@
-"""How many different values: HyperLogLog.
+"""How many distinct values a column has: HyperLogLog.
 
 Flajolet, Fusy, Gandouet, Meunier, "HyperLogLog: the analysis of a near-optimal cardinality estimation algorithm",
-AofA 2007, as Apache DataSketches has it.
+AofA 2007, in the version of Apache DataSketches.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class ApproxDistinct(Aggregator):
-    """About how many different values a column has, NULL apart, as a bigint.
+    """Approximate number of distinct values of a column, without NULL, as a bigint.
 
     Args:
-        column: values of any type that Arrow compares.
-        lg_k: the sketch has 2^lg_k registers, 7 ... 21; with 12 the standard error is 1.6 %.
+        column: values of any type that Arrow can compare.
+        lg_k: the sketch has 2^lg_k registers; lg_k is from 7 to 21. With 12 the standard error is 1.6 %.
 
     >>> planes = ApproxDistinct("tailnum")
     >>> planes.finish(planes.update(planes.zero(), pa.record_batch({"tailnum": ["N1", "N2", "N1", None]})))

@@ -1,5 +1,6 @@
-"""The most frequent values: SpaceSaving, whose summaries merge (Nasir et al., "The Power of Both Choices", ICDE 2015,
-section 4.2).
+"""The most frequent values of a column: SpaceSaving, whose summaries merge.
+
+Nasir et al., "The Power of Both Choices", ICDE 2015, section 4.2.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class HeavyHitters(Aggregator):
-    """The k most frequent values of a column, as an array of structs, as SQL's ``heavy_hitters`` returns them.
+    """The k most frequent values of a column, as an array of structs, like SQL's ``heavy_hitters``.
 
-    The true count lies in [count - error, count], and a value with a share of 1/capacity or more is found.
+    The true count is in [count - error, count]. Every value with a share of at least 1/capacity is found.
 
     Args:
-        column: values, which are counted as strings; NULLs are passed over.
-        k: how many, at least 1.
-        capacity: counters of the sketch; 10 k by default.
+        column: the values, which are counted as strings. NULLs are skipped.
+        k: the number of values, at least 1.
+        capacity: number of counters of the sketch; 10 k by default.
 
     Raises:
         SaltwiseValueError: an argument is out of range.

@@ -1,8 +1,9 @@
-"""Histograms of bounded size from which a decision tree takes its splits.
+"""Histograms of bounded size, from which a decision tree takes its splits.
 
 Ben-Haim and Tom-Tov, "A Streaming Parallel Decision Tree Algorithm", JMLR 2010, section 2.1: bins are points with
-counts, and where there are too many, the closest two become one. Here many rows come at once, so the closest pairs are
-joined several at a time, never two that touch: a batch stays in numpy, and what comes out depends a little on batches.
+counts. If there are too many, the closest two become one. Here many rows come at once, so several of the closest pairs
+are merged in one step, but never two pairs that share a point. That keeps the work in numpy. The result depends
+slightly on the batches.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ State = tuple[Doubles, Doubles]
 
 
 class StreamingHistogram(Aggregator):
-    """About `bins` points with the rows around each, in ascending order, as an array of structs.
+    """At most `bins` points with the number of rows around each, in ascending order, as an array of structs.
 
     Args:
-        column: the numbers; NULLs and NaNs are passed over.
-        bins: how many points at most, at least 2.
+        column: the numbers. NULLs and NaNs are skipped.
+        bins: the largest number of points, at least 2.
 
     Raises:
         SaltwiseValueError: bins is not a whole number of at least 2.
@@ -56,7 +57,7 @@ class StreamingHistogram(Aggregator):
 
     def merge(self, a: State, b: State) -> State:
         points, at = np.unique(np.concatenate([a[0], b[0]]), return_inverse=True)
-        return shrunk(points, np.bincount(at, np.concatenate([a[1], b[1]]), len(points)), self.bins)
+        return merge_closest(points, np.bincount(at, np.concatenate([a[1], b[1]]), len(points)), self.bins)
 
     def finish(self, state: State) -> list[dict[str, Any]]:
         return [
@@ -64,15 +65,15 @@ class StreamingHistogram(Aggregator):
         ]
 
 
-def shrunk(points: Doubles, rows: Any, bins: int) -> State:
-    """Join the closest points until there are no more than `bins`.
+def merge_closest(points: Doubles, rows: Any, bins: int) -> State:
+    """Merge the closest points until at most `bins` are left.
 
-    >>> shrunk(np.array([1.0, 2.0, 10.0]), np.array([3.0, 1.0, 1.0]), 2)
+    >>> merge_closest(np.array([1.0, 2.0, 10.0]), np.array([3.0, 1.0, 1.0]), 2)
     (array([ 1.25, 10.  ]), array([4., 1.]))
     """
     while len(points) > bins:
         closest = np.sort(np.argsort(np.diff(points), kind="stable")[: max(1, (len(points) - bins) // 2)])
-        # Of pairs that touch the lower one is joined now.
+        # If two pairs share a point, only the lower pair is merged in this step.
         pairs = closest[np.diff(closest, prepend=-2) > 1]
         both = rows[pairs] + rows[pairs + 1]
         points[pairs] += (points[pairs + 1] - points[pairs]) * rows[pairs + 1] / both
@@ -82,13 +83,13 @@ def shrunk(points: Doubles, rows: Any, bins: int) -> State:
 
 
 def split_points(histogram: Iterable[Mapping[str, Any]], parts: int) -> list[float]:
-    """Return the numbers that cut the rows into parts of about the same size: the splits that a tree tries.
+    """Return the numbers that split the rows into parts of about the same size: the splits that a tree tries.
 
-    Between two points, the rows lie as under the line from one count to the next (Algorithm 4, Uniform).
+    Between two points, the density of rows changes linearly from one count to the next (Algorithm 4, Uniform).
 
     Args:
         histogram: the result of a :class:`StreamingHistogram`, as dicts or as Rows.
-        parts: how many, at least 2.
+        parts: the number of parts, at least 2.
 
     >>> split_points([{"center": 0.0, "rows": 10}, {"center": 10.0, "rows": 10}], 2)
     [5.0]
@@ -103,6 +104,6 @@ def split_points(histogram: Iterable[Mapping[str, Any]], parts: int) -> list[flo
     wanted = wanted[(wanted >= below[0]) & (wanted < below[-1])]
     i = np.searchsorted(below, wanted, side="right") - 1
     more, rest = rows[i + 1] - rows[i], wanted - below[i]
-    # rest = rows z + more z^2 / 2, in the form that has no 0 / 0 where more is 0
+    # Solves rest = rows z + more z^2 / 2, in a form without 0 / 0 if more is 0.
     z = 2 * rest / (rows[i] + np.sqrt(rows[i] ** 2 + 2 * more * rest))
     return (centers[i] + (centers[i + 1] - centers[i]) * z).tolist()  # type: ignore[no-any-return]

@@ -1,8 +1,8 @@
 """Mean, variance and covariance, computed in one pass without cancellation.
 
 Chan, Golub, LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979, equations 2.1:
-of two parts with sums of squared deviations S_a and S_b, S = S_a + S_b + (mean_b - mean_a)^2 n_a n_b / n. For several
-columns S is the matrix of co-moments, and the square an outer product.
+two parts with sums of squared deviations S_a and S_b have S = S_a + S_b + (mean_b - mean_a)^2 n_a n_b / n together. For
+several columns, S is the matrix of co-moments, and the square is an outer product.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class CoMoments(NamedTuple):
-    """What is kept of rows of d numbers."""
+    """Number of rows, means and co-moments of rows of d numbers."""
 
     rows: int
     mean: Doubles
@@ -45,8 +45,8 @@ def moments_of(rows: Doubles) -> CoMoments:
     return CoMoments(len(rows), mean, deviations.T @ deviations)
 
 
-def together(a: CoMoments, b: CoMoments) -> CoMoments:
-    """Return the co-moments of the rows of both."""
+def merge_moments(a: CoMoments, b: CoMoments) -> CoMoments:
+    """Return the co-moments of all rows of both."""
     if a.rows == 0 or b.rows == 0:
         return b if a.rows == 0 else a
     rows = a.rows + b.rows
@@ -58,25 +58,25 @@ def together(a: CoMoments, b: CoMoments) -> CoMoments:
     )
 
 
-class OfMoments(Aggregator):
-    """An aggregate that is computed from co-moments; a row with a NULL is passed over."""
+class MomentsAggregator(Aggregator):
+    """An aggregate that is computed from co-moments. Rows with a NULL are skipped."""
 
     def zero(self) -> CoMoments:
         return no_moments(len(self.columns))
 
     def update(self, state: CoMoments, batch: pa.RecordBatch) -> CoMoments:
         rows = matrix(batch)
-        return together(state, moments_of(rows)) if len(rows) else state
+        return merge_moments(state, moments_of(rows)) if len(rows) else state
 
     def merge(self, a: CoMoments, b: CoMoments) -> CoMoments:
-        return together(a, b)
+        return merge_moments(a, b)
 
 
-class Moments(OfMoments):
-    """Rows, mean and sample variance of a number column, as a struct; NULL where there are too few rows.
+class Moments(MomentsAggregator):
+    """Rows, mean and sample variance of a number column, as a struct; NULL if there are too few rows.
 
     Args:
-        column: the numbers; NULLs are passed over.
+        column: the numbers. NULLs are skipped.
 
     >>> delay = Moments("delay")
     >>> delay.finish(delay.update(delay.zero(), pa.record_batch({"delay": [1, 3, None]})))
@@ -97,12 +97,12 @@ class Moments(OfMoments):
         }
 
 
-class Covariance(OfMoments):
-    """Sample covariance of two number columns and their correlation, as a struct; NULL where there are too few rows.
+class Covariance(MomentsAggregator):
+    """Sample covariance of two number columns and their correlation, as a struct; NULL if there are too few rows.
 
     Args:
         x: numbers.
-        y: numbers; a row where either is NULL is passed over.
+        y: numbers. Rows where x or y is NULL are skipped.
 
     >>> both = Covariance("x", "y")
     >>> both.finish(both.update(both.zero(), pa.record_batch({"x": [0, 2], "y": [0, 8]})))

@@ -1,4 +1,4 @@
-"""What a naive Bayes classifier counts: the running example of Nasir et al., "The Power of Both Choices", ICDE 2015,
+"""The counts of a naive Bayes classifier: the running example of Nasir et al., "The Power of Both Choices", ICDE 2015,
 section 2.
 """
 
@@ -20,14 +20,15 @@ Counts = Counter[tuple[str, str | None, str | None]]
 
 
 class NaiveBayes(Aggregator):
-    """How often each value of each feature goes with each label, as an array of structs; :func:`classify` reads it.
+    """How often each value of each feature occurs with each label, as an array of structs for :func:`classify`.
 
-    An entry without feature and value says how many rows a label has. Labels and values are strings; rows without a
-    label are passed over, and so are features that are NULL.
+    An entry without feature and value has the number of rows of a label. Labels and values are strings. Rows without a
+    label are skipped, and so are features that are NULL.
 
     Args:
-        label: what shall be predicted.
-        features: from what, at least one.
+        label: the column to predict.
+        feature: a column to predict it from.
+        features: more such columns.
 
     >>> late = NaiveBayes("late", "carrier")
     >>> batch = pa.record_batch({"late": ["yes", "no", "no"], "carrier": ["EV", "UA", "UA"]})
@@ -67,26 +68,26 @@ def classify(counts: Iterable[Mapping[str, Any]], features: Mapping[str, object]
 
     Args:
         counts: the result of a :class:`NaiveBayes`, as dicts or as Rows.
-        features: values by the names of columns.
-        smoothing: what each count is raised by, so that what was never seen is not impossible (Laplace).
+        features: the value of each feature, by the name of its column.
+        smoothing: is added to each count, so that a value that was never seen has a probability above 0 (Laplace).
     """
-    of_label: dict[str, int] = {}
+    rows_of_label: dict[str, int] = {}
     seen: dict[tuple[str, str, str], int] = {}
     values: defaultdict[str, set[str]] = defaultdict(set)
     for entry in counts:
         if entry["feature"] is None:
-            of_label[entry["label"]] = entry["rows"]
+            rows_of_label[entry["label"]] = entry["rows"]
         else:
             seen[entry["label"], entry["feature"], entry["value"]] = entry["rows"]
             values[entry["feature"]].add(entry["value"])
 
     def score(label: str) -> float:
-        return math.log(of_label[label]) + sum(
+        return math.log(rows_of_label[label]) + sum(
             math.log(
                 (seen.get((label, name, str(value)), 0) + smoothing)
-                / (of_label[label] + smoothing * (len(values[name]) + 1))
+                / (rows_of_label[label] + smoothing * (len(values[name]) + 1))
             )
             for name, value in features.items()
         )
 
-    return max(sorted(of_label), key=score)
+    return max(sorted(rows_of_label), key=score)

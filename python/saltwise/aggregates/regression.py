@@ -6,21 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .moments import CoMoments, OfMoments
+from .moments import CoMoments, MomentsAggregator
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
-class LinearRegression(OfMoments):
-    """The straight line, or plane, with the least squared error: intercept, coefficients and R², as a struct.
+class LinearRegression(MomentsAggregator):
+    """The line, or plane, with the least squared error: intercept, coefficients and R², as a struct.
 
-    The sums are co-moments, so nothing cancels. Where features depend on each other, the coefficients are those of the
-    least norm.
+    The sums are co-moments, so there is no cancellation. If features depend on each other, the coefficients with the
+    smallest norm are returned.
 
     Args:
-        target: what is predicted.
-        features: what it is predicted from, at least one; a row where any is NULL is passed over.
+        target: the column to predict.
+        feature: a column to predict it from.
+        features: more such columns. Rows with a NULL are skipped.
 
     >>> import pyarrow as pa
     >>> line = LinearRegression("y", "x")

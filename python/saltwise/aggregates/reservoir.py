@@ -1,4 +1,4 @@
-"""A uniform sample of bounded size: each row draws a number, and the k lowest numbers win, wherever they were drawn.
+"""A uniform sample of bounded size: each row draws a random number, and the rows with the k lowest numbers win.
 
 Efraimidis and Spirakis, "Weighted random sampling with a reservoir", Information Processing Letters 2006, with equal
 weights.
@@ -22,14 +22,14 @@ State = tuple[Doubles, pa.Array | None]
 
 
 class ReservoirSample(Aggregator):
-    """k values of a column, drawn without replacement, or all where there are fewer; every row is as likely.
+    """k values of a column, drawn without replacement; all values if there are fewer. All rows are equally likely.
 
-    A task that runs again draws anew.
+    A task that runs again draws new numbers.
 
     Args:
-        column: the values; NULL is a value.
-        k: how many, at least 1.
-        returns: an array of the column's type.
+        column: the values. NULL counts as a value.
+        k: the number of values, at least 1.
+        returns: the type of an array of the column's type.
 
     Raises:
         SaltwiseValueError: k is not a whole number of at least 1.

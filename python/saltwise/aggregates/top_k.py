@@ -12,13 +12,13 @@ from ..spark.aggregators.protocol import Aggregator
 
 
 class TopK(Aggregator):
-    """The k rows that are highest by a column, the highest first; of equal ones those lowest by the next columns.
+    """The k rows with the highest values of a column, highest first. Ties go to the lowest values of the other columns.
 
     Args:
-        by: the column to rank by; its NULLs are passed over.
-        others: columns that are shown beside it, of types that can be ordered.
-        k: how many rows, at least 1.
-        returns: an array of structs with a field of the name and the type of each column.
+        by: the column to rank by. Its NULLs are skipped.
+        others: more columns of the result, of types that can be ordered.
+        k: the number of rows, at least 1.
+        returns: the type of an array of structs. The struct has a field with the name and type of each column.
 
     Raises:
         SaltwiseValueError: k is not a whole number of at least 1, or a column is named twice.
