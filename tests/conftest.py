@@ -20,7 +20,7 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, Row, SparkSession
 
 import saltwise
-from saltwise.options import PLACEMENT
+from saltwise.strategies import PLACEMENT
 
 PLACED = "Exchange placement("
 

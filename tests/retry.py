@@ -86,7 +86,7 @@ def run(spark: SparkSession, name: str, i: int) -> str:
     if name != "hot-keys-only":
         aggregates.append(F.sum("v").alias("s"))
     exact = name.startswith("hot")
-    strategy = "dchoices" if exact else name
+    strategy: Any = "dchoices" if exact else name
     hot: Any = {0: 0.6} if exact else None
     skewed = skew_groupby(below, "k", strategy=strategy, partitions=7, hot=hot).agg(*aggregates)
     with tempfile.TemporaryDirectory() as folder:

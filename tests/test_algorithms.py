@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from saltwise.hashing import candidates, worker
 from saltwise.splitting.choices import find_optimal_choices
-from saltwise.splitting.prediction import STRATEGIES, predict
+from saltwise.splitting.prediction import PREDICTED, predict
 
 longs = st.integers(-(2**63), 2**63 - 1)
 
@@ -94,7 +94,7 @@ def test_python_and_the_plugin_hash_a_key_to_the_same_worker(spark: SparkSession
     assert [row.w for row in rows] == [worker(row.h, 1, 17) for row in rows]
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", PREDICTED)
 def test_uniform_keys_are_predicted_to_be_balanced(strategy: str) -> None:
     assert predict([], strategy, workers=20, theta=0.01) == pytest.approx(1)
 

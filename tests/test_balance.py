@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 import saltwise
 from saltwise import skew_groupby
 from saltwise.loads import worker_loads
+from saltwise.strategies import StrategyName
 
 if TYPE_CHECKING:
     from tests.conftest import WithConf
@@ -45,7 +46,7 @@ def zipf_rows(folder: Path, z: float) -> np.ndarray:
     ],
 )
 def test_each_strategy_balances_zipf_keys_as_the_papers_say(
-    spark: SparkSession, tmp_path: Path, z: float, bounds: dict[str, tuple[float, float]]
+    spark: SparkSession, tmp_path: Path, z: float, bounds: dict[StrategyName, tuple[float, float]]
 ) -> None:
     counts = zipf_rows(tmp_path, z)
     df = spark.read.parquet(str(tmp_path))

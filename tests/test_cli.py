@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from saltwise.cli.commands import WRONG_INPUT, app
-from saltwise.options import STRATEGIES
+from saltwise.strategies import STRATEGIES
 
 pytestmark = pytest.mark.classic("run the command saltwise")
 

@@ -30,6 +30,7 @@ from saltwise.placement.hash_pair import HashPair
 from saltwise.placement.largest_first import largest_first
 from saltwise.placement.partition_function import PartitionFunction, UniformHash
 from saltwise.placement.store import PlacementStore
+from saltwise.strategies import StrategyName
 from saltwise.streams import zipf_shares
 
 if TYPE_CHECKING:
@@ -135,7 +136,9 @@ def test_groups_of_arrow_are_those_of_spark(rows: DataFrame, keys: list[str]) ->
 
 @pytest.mark.parametrize("strategy", ["consistent", "offgreedy"])
 @pytest.mark.parametrize("keys", [["k"], ["f"], ["s", "t"]], ids=str)
-def test_aggregates_of_whole_groups_are_those_of_spark(rows: DataFrame, keys: list[str], strategy: str) -> None:
+def test_aggregates_of_whole_groups_are_those_of_spark(
+    rows: DataFrame, keys: list[str], strategy: StrategyName
+) -> None:
     aggregates = [F.sort_array(F.collect_list("v")), F.expr("percentile(v, 0.5)"), F.count("*"), F.max("v")]
     ours = skew_groupby(rows, *keys, strategy=strategy).agg(*aggregates)
     assert exchanges(ours) == ["placement"]
@@ -197,7 +200,7 @@ def test_no_task_gets_more_than_the_heaviest_key_forces_on_it(spark: SparkSessio
 
 
 @pytest.mark.parametrize("strategy", ["scan", "redist", "readj"])
-def test_strategies_that_construct_a_function_balance_too(rows: DataFrame, strategy: str) -> None:
+def test_strategies_that_construct_a_function_balance_too(rows: DataFrame, strategy: StrategyName) -> None:
     ten_keys = rows.selectExpr("v % 10 AS k", "v")
     ours = skew_groupby(ten_keys, "k", strategy=strategy, partitions=5).applyInPandas(located, LOCATED)
     assert exchanges(ours) == ["placement"]
@@ -360,7 +363,7 @@ def test_rows_by_key_are_shuffled_again_where_the_user_says_so(rows: DataFrame) 
 def test_what_is_no_mere_scan_is_computed_once_unless_it_was_asked_for(
     rows: DataFrame, with_conf: WithConf, saltwise_lines: SaltwiseLines
 ) -> None:
-    def query(group_by: Callable[..., Any], **strategy: str) -> DataFrame:
+    def query(group_by: Callable[..., Any], **strategy: StrategyName) -> DataFrame:
         inner = rows.groupBy("k", "s").applyInPandas(
             lambda g: pd.DataFrame({"k": [g["k"].iloc[0]], "v": [g["v"].sum()]}), "k bigint, v bigint"
         )

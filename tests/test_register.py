@@ -73,7 +73,9 @@ def routed(strategy: str, key: str) -> str:
 
 
 CONSTANT = "it must be a constant whole number from 1 to"
-ITEMS = "items are of type double; they must be strings, or whole numbers (below 2^53 among NULLs): cast them to string."
+ITEMS = (
+    "items are of type double; they must be strings, or whole numbers (below 2^53 among NULLs): cast them to string."
+)
 CALL = "call it as skew_worker(n, strategy, xxhash64(key, ...)), where n and strategy are constants."
 # How a function is called, and why it is refused. Spark starts its Python worker anew after each, so one goes there.
 REFUSED_BY_SPARK = f"SELECT heavy_hitters(k, 0) FROM {WORDS}"

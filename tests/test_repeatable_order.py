@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from saltwise import skew_groupby
 from saltwise.loads import worker_loads
+from saltwise.strategies import StrategyName
 
 if TYPE_CHECKING:
     from tests.conftest import SaltwiseLines
@@ -39,7 +40,9 @@ def test_the_rows_of_these_tests_do_arrive_in_two_orders(spark: SparkSession) ->
 
 @pytest.mark.classic("read the status store")
 @pytest.mark.parametrize("strategy", ONLINE)
-def test_workers_receive_the_same_rows_whatever_the_order_of_arrival(spark: SparkSession, strategy: str) -> None:
+def test_workers_receive_the_same_rows_whatever_the_order_of_arrival(
+    spark: SparkSession, strategy: StrategyName
+) -> None:
     up, down = (
         worker_loads(
             spark,
@@ -55,7 +58,7 @@ def test_workers_receive_the_same_rows_whatever_the_order_of_arrival(spark: Spar
 
 @pytest.mark.parametrize("strategy", ONLINE)
 def test_skew_worker_gives_a_row_the_same_worker_whatever_the_order_of_arrival(
-    spark: SparkSession, strategy: str
+    spark: SparkSession, strategy: StrategyName
 ) -> None:
     worker = F.expr(f"skew_worker(6, '{strategy}', k)").alias("worker")
     up, down = (

@@ -189,9 +189,11 @@ def test_the_hot_keys_of_a_report_are_found_again_whatever_their_type(
     assert metric_that_ran("head rows") == 300
 
 
-def test_skew_groupby_returns_sparks_own_grouped_data(visits: DataFrame) -> None:
+def test_what_skew_groupby_returns_has_everything_of_sparks_grouped_data(visits: DataFrame) -> None:
     grouped = visits.skew_groupby("user", strategy="pkg")  # type: ignore[operator]
-    assert isinstance(grouped, type(visits.groupBy("user")))  # that of classic sessions, or that of Connect
+    assert type(grouped) is saltwise.SkewGroupedData
+    of_spark = {name for name in dir(visits.groupBy("user")) if not name.startswith("_")} - {"session", "is_cached"}
+    assert of_spark <= {name for name in dir(saltwise.SkewGroupedData) if not name.startswith("_")}
     assert sorted(grouped.max("ms").collect(), key=str) == sorted(visits.groupBy("user").max("ms").collect(), key=str)
 
 
@@ -231,7 +233,7 @@ def test_pivot_agrees(visits: DataFrame) -> None:
         ),
         (
             {"sketch_capacity": 10, "theta": 0.01},
-            "sketch_capacity is 10; it must be a whole number from 1/theta = 100 on.",
+            "sketch_capacity is 10; it must be a whole number from 1/theta = 100 to 16777216.",
         ),
         ({"hot": []}, "hot is empty; name at least one key, or leave hot out."),
         ({"hot": "UA"}, "hot is 'UA'; it must be a list of keys, or a dict from key to share."),

@@ -20,13 +20,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import pandas_udf
 
 import saltwise
-from saltwise.options import CONSTRUCTED, STRATEGIES
+from saltwise.strategies import PLANNED_AHEAD, STRATEGIES
 
 if TYPE_CHECKING:
     from tests.conftest import Agree, WithConf
 
 # All that need nothing beside their name.
-ONLINE = [name for name in STRATEGIES if name not in ("auto", *CONSTRUCTED)]
+ONLINE = [name for name in STRATEGIES if name not in ("auto", *PLANNED_AHEAD)]
 
 # Nine hundred rows in three partitions; 40 % of them have the key 0, 20 % the key 1, 10 % NULL.
 EVENTS = """

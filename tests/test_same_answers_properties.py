@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from saltwise.options import CONSTRUCTED, STRATEGIES
+from saltwise.strategies import PLANNED_AHEAD, STRATEGIES
 
 if TYPE_CHECKING:
     from tests.conftest import Agree
@@ -129,7 +129,7 @@ def cases(draw: st.DrawFn) -> Case:
             [{}, {}, {"theta": 0.3}, {"theta": 0.01, "sketch.capacity": 100}, {"epsilon": 0.5}, {"choices": 2}]
         )
     )
-    named = [strategy for strategy in STRATEGIES if strategy not in ("auto", *CONSTRUCTED)]
+    named = [strategy for strategy in STRATEGIES if strategy not in ("auto", *PLANNED_AHEAD)]
     strategies = draw(st.lists(st.sampled_from(named), min_size=2, max_size=2, unique=True))
     return Case(draw(tables()), draw(queries()), options, strategies)
 

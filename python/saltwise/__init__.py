@@ -15,7 +15,7 @@ from .spark.aggregators.check import check_aggregator
 from .spark.aggregators.protocol import Aggregator, aggregator
 from .spark.aggregators.sql_function import register_aggregator
 from .spark.analyze import KeyStatistics, KeyStatisticsError, analyze
-from .spark.groupby import skew_groupby
+from .spark.groupby import SkewGroupedData, skew_groupby
 from .spark.register import register
 from .spark.report import SkewReport, skew_report
 from .spark.session import Status, configure, jar_path, status
@@ -38,6 +38,7 @@ __all__ = [
     "SaltwiseError",
     "SaltwiseValueError",
     "SkewBatch",
+    "SkewGroupedData",
     "SkewListener",
     "SkewReport",
     "StatefulAggregate",

@@ -1,30 +1,29 @@
-"""The options of a skew-safe group-by: what they are, what is allowed, and how a hint spells them."""
+"""The options of a skew-safe group-by: what is allowed, what the defaults are, and how a hint spells them."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from .errors import SaltwiseValueError
+from .strategies import STRATEGIES
 
-CONSTRUCTED = ("scan", "redist", "readj")
-"""Strategies whose partition function is constructed from the keys, and from the function in use."""
-
-PLACEMENT = ("hash", "consistent", "offgreedy", *CONSTRUCTED)
-"""Strategies that leave every group whole."""
-
-STRATEGIES = (
-    *("auto", "split", "local", "hash", "shuffle", "pkg", "dchoices", "wchoices", "roundrobin"),
-    *PLACEMENT[1:],
-)
+N = TypeVar("N", int, float)
 
 EPSILON = 1e-4
-"""Imbalance that D-Choices may leave, as a share of all rows."""
+"""The imbalance that D-Choices may leave, as a share of all rows."""
 
 COUNTERS_PER_HEAD_KEY = 4
 """Sketch counters for each 1/theta: a key taken for head then has a share of at least 3/4 theta."""
+
+MAX_CAPACITY = 1 << 24
+"""The most counters that a sketch may have."""
+
+PLACEMENT_CAPACITY = 10_000
+"""The most keys that are placed by hand."""
 
 
 def default_theta(workers: int) -> float:
@@ -42,7 +41,7 @@ def default_capacity(theta: float) -> int:
     >>> default_capacity(0.002)
     2000
     """
-    return math.ceil(COUNTERS_PER_HEAD_KEY / theta)
+    return min(MAX_CAPACITY, math.ceil(COUNTERS_PER_HEAD_KEY / theta))
 
 
 @dataclass(frozen=True)
@@ -67,24 +66,30 @@ class SkewOptions:
     function: str | None = None
 
     def __post_init__(self) -> None:
-        if self.strategy is not None and str(self.strategy).lower() not in STRATEGIES:
-            raise SaltwiseValueError.unknown("strategy", self.strategy, STRATEGIES)
-        most = "" if self.partitions is None else f" to the {self.partitions} partitions"
+        if self.strategy is not None:
+            object.__setattr__(self, "strategy", checked_strategy(self.strategy, STRATEGIES))
         _check("partitions", self.partitions, _whole(1), "a whole number of at least 1")
         _check("theta", self.theta, lambda x: 0 < x <= 1, "a share above 0 and at most 1")
         _check("epsilon", self.epsilon, lambda x: 0 < x < 1, "a share between 0 and 1")
-        _check("choices", self.choices, _whole(2, self.partitions), f"a whole number from 2{most or ' on'}")
+        _check(
+            "choices",
+            self.choices,
+            _whole(2, self.partitions),
+            "a whole number of at least 2"
+            if self.partitions is None
+            else f"a whole number from 2 to the {self.partitions} partitions",
+        )
         needed = 1 if self.theta is None else math.ceil(1 / self.theta)
         _check(
             "sketch_capacity",
             self.sketch_capacity,
-            _whole(needed),
-            "a whole number from " + ("1 on" if self.theta is None else f"1/theta = {needed} on"),
+            _whole(needed, MAX_CAPACITY),
+            f"a whole number from {'1' if self.theta is None else f'1/theta = {needed}'} to {MAX_CAPACITY}",
         )
 
     def hint(self) -> list[str]:
         """Return the parameters of the SKEW_GROUPBY hint: the strategy, then 'option=value' strings."""
-        named = {
+        values = {
             "partitions": self.partitions,
             "theta": self.theta,
             "epsilon": self.epsilon,
@@ -94,8 +99,95 @@ class SkewOptions:
             "placement.cost": self.cost,
             "placement.function": self.function,
         }
-        first = [] if self.strategy is None else [self.strategy.lower()]
-        return first + [f"{name}={value}" for name, value in named.items() if value is not None]
+        first = [] if self.strategy is None else [self.strategy]
+        return first + [f"{name}={value}" for name, value in values.items() if value is not None]
+
+
+@dataclass(frozen=True)
+class SettledOptions:
+    """The options of one group-by, when arguments, the confs of the session, and the defaults have been looked at."""
+
+    strategy: str
+    workers: int
+    theta: float
+    epsilon: float = EPSILON
+    choices: int | None = None
+    """d, or None where it is solved."""
+    counters: int | None = None
+    """Counters of a sketch, where somebody has set them."""
+    cost: str = "rows"
+
+    @property
+    def capacity(self) -> int:
+        """The counters of each source's sketch."""
+        return self.counters or default_capacity(self.theta)
+
+    @property
+    def placement_capacity(self) -> int:
+        """The most keys that are placed by hand."""
+        return self.counters or PLACEMENT_CAPACITY
+
+
+def settle(
+    options: SkewOptions,
+    session: Mapping[str, str],
+    strategies: Collection[str] = STRATEGIES,
+    default: str = "auto",
+) -> SettledOptions:
+    """Settle options as the plugin does: an argument first, then the session's conf, then the default.
+
+    Confs of the session are meant for group-bys of all kinds. So they are fitted to this one: `choices` to its workers,
+    `sketch_capacity` to its theta. A strategy of the session that this kind of group-by cannot use gives way to
+    `default`.
+
+    Args:
+        options: the arguments of one group-by.
+        session: the options that the session sets, by their names in Python; "partitions" must be there.
+        strategies: what this kind of group-by can use.
+        default: its strategy where nothing was said, or where "auto" was said in the session.
+
+    Raises:
+        SaltwiseValueError: the strategy is not one of `strategies`, or a value is out of range.
+
+    >>> settle(SkewOptions(partitions=8), {"theta": "0.1"}).theta
+    0.1
+    """
+    if options.strategy is not None:
+        strategy = checked_strategy(options.strategy, strategies)
+    else:
+        wanted = session.get("strategy", default).lower()
+        strategy = wanted if wanted in strategies else default
+    workers = options.partitions or _number("partitions", session["partitions"], int)
+    theta = options.theta
+    if theta is None:
+        theta = _number("theta", session["theta"], float) if "theta" in session else default_theta(workers)
+    epsilon = options.epsilon
+    if epsilon is None:
+        epsilon = _number("epsilon", session["epsilon"], float) if "epsilon" in session else EPSILON
+    choices = options.choices
+    if choices is None and "choices" in session:
+        choices = min(workers, _number("choices", session["choices"], int))
+    counters = options.sketch_capacity
+    if counters is None and "sketch_capacity" in session:
+        counters = max(math.ceil(1 / theta), _number("sketch_capacity", session["sketch_capacity"], int))
+    SkewOptions(strategy, workers, theta, epsilon, choices, counters)
+    cost = options.cost or session.get("cost", "rows")
+    return SettledOptions(strategy, workers, theta, epsilon, choices, counters, cost)
+
+
+def checked_strategy(name: object, allowed: Collection[str]) -> str:
+    """Return the name of a strategy as the table spells it.
+
+    Raises:
+        SaltwiseValueError: it is not one of `allowed`.
+
+    >>> checked_strategy("READJ", STRATEGIES)
+    'readj'
+    """
+    spelled = str(name).lower()
+    if spelled not in allowed:
+        raise SaltwiseValueError.unknown("strategy", name, allowed)
+    return spelled
 
 
 def hot_json(hot: object) -> str:
@@ -127,6 +219,13 @@ def hot_json(hot: object) -> str:
     if not entries:
         raise SaltwiseValueError("hot is empty; name at least one key, or leave hot out.")
     return json.dumps(entries, default=str)
+
+
+def _number(name: str, text: str, kind: type[N]) -> N:
+    try:
+        return kind(text)
+    except ValueError as error:
+        raise SaltwiseValueError(f"{name} is {text!r}; it must be a number.") from error
 
 
 def _whole(low: int, high: int | None = None) -> object:

@@ -12,8 +12,9 @@ from rich.table import Table as RichTable
 from typer.core import TyperGroup
 
 from ..errors import SaltwiseError, SaltwiseValueError
-from ..options import EPSILON, STRATEGIES, SkewOptions
+from ..options import EPSILON, SkewOptions
 from ..spark.spark_errors import SPARK_ERRORS
+from ..strategies import STRATEGIES
 from ..tables import Table
 from .files import FORMATS, check_exists, column, format_of, read_file, unreadable
 from .terminal import SparkTasks, console, progress_bar, quiet_session

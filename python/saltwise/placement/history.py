@@ -96,8 +96,8 @@ def check_weight(weight: float | None) -> None:
     """
     if weight is None or not 0 <= weight < math.inf:
         raise SaltwiseValueError(
-            f"a weight is {'NULL' if weight is None else weight}; it must be a number of at least 0: filter such rows, or "
-            "give them 0."
+            f"a weight is {'NULL' if weight is None else weight}; it must be a number of at least 0: filter such "
+            "rows, or give them 0."
         )
 
 

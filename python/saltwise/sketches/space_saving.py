@@ -24,6 +24,7 @@ import numpy as np
 from .._jit import inlined
 from ..errors import SaltwiseValueError
 from ..keys import ITEM_TYPES, Item
+from ..options import MAX_CAPACITY
 from . import sketch_bytes
 from .sketch_bytes import BYTES_OF
 
@@ -31,8 +32,6 @@ Records = Any
 """A numpy array of records."""
 
 NIL = -1
-MAX_CAPACITY = 1 << 24
-
 COUNTER = np.dtype([("count", "i8"), ("error", "i8"), ("bucket", "i4"), ("newer", "i4"), ("older", "i4")])
 BUCKET = np.dtype([("level", "i8"), ("oldest", "i4"), ("newest", "i4"), ("above", "i4"), ("below", "i4")])
 WHOLE = np.dtype(

@@ -8,8 +8,9 @@ Rows are routed by ``mapInArrow``, and everything else is Spark's own::
 from __future__ import annotations
 
 import struct
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import mmh3
 import numpy as np
@@ -17,8 +18,11 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, IntegerType, MapType, NumericType, StructField, StructType
 
+from .._jit import COMPILED
 from ..errors import SaltwiseError, SaltwiseValueError
-from ..splitting.router import Router, Routing
+from ..options import SettledOptions
+from ..splitting.router import Router
+from ..strategies import STRATEGIES
 from .aggregate_calls import Call
 from .key_columns import as_column, flattened
 from .mergeable import Mergeable, mergeable, mergeable_call
@@ -27,8 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-class ArrowGroupedData:
-    """What ``skew_groupby(..., engine="arrow")`` returns: the methods of Spark's GroupedData whose groups may be split.
+class ArrowGroups:
+    """What ``skew_groupby(..., engine="arrow")`` groups by: the methods of GroupedData whose groups may be split.
 
     The rows of a group are spread over workers by a strategy of the papers, aggregated there, and merged. Names, types
     and values of the results are those of ``df.groupBy(*cols)``, apart from what Spark itself leaves open.
@@ -43,23 +47,33 @@ class ArrowGroupedData:
     Args:
         df: what to group.
         cols: as for ``DataFrame.groupBy``, at least one.
-        routing: the strategy and its parameters.
+        options: the strategy and its parameters.
 
     Raises:
         SaltwiseValueError: there is no column to group by, a key is or holds a map.
         SaltwiseError: the DataFrame is a stream.
+
+    Warns:
+        RuntimeWarning: numba is not installed.
     """
 
-    def __init__(self, df: DataFrame, cols: Sequence[Column | str | int | list[Any]], routing: Routing) -> None:
+    def __init__(self, df: DataFrame, cols: Sequence[Column | str | int | list[Any]], options: SettledOptions) -> None:
         if df.isStreaming:
             raise SaltwiseError("The DataFrame is a stream, and engine='arrow' groups tables: use df.groupBy.")
+        if not COMPILED:
+            warnings.warn(
+                "numba is not installed, so engine='arrow' chooses workers in interpreted Python, which is many times "
+                "slower: run pip install 'saltwise[arrow]', also where Spark's Python workers run.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         keys = flattened(cols)
         if not keys:
             raise SaltwiseValueError("cols is empty; name at least one column to group by, or use df.agg.")
         self._df = df
         self._stock = df.groupBy(*cols)  # type: ignore[arg-type]
         self._keys = [as_column(df, key) for key in keys]
-        self._routing = routing
+        self._options = options
 
     def agg(self, *exprs: Column | dict[str, str]) -> DataFrame:
         """Aggregate as ``GroupedData.agg``: Columns, or a dict from column to function name.
@@ -75,8 +89,8 @@ class ArrowGroupedData:
         if len(exprs) == 1 and isinstance(exprs[0], dict):
             columns = [F.call_function(function, F.col(name)) for name, function in exprs[0].items()]
             # Spark may give the columns of a dict another order.
-            named = dict(zip(self._stock.agg(*columns).columns[-len(columns) :], columns, strict=True))
-            columns = [named[name] for name in stock.columns[-len(columns) :]]
+            by_name = dict(zip(self._stock.agg(*columns).columns[-len(columns) :], columns, strict=True))
+            columns = [by_name[name] for name in stock.columns[-len(columns) :]]
         return self._two_phases([*map(mergeable, columns, stock.columns[-len(columns) :])], stock.schema)
 
     def count(self) -> DataFrame:
@@ -101,16 +115,6 @@ class ArrowGroupedData:
         """Return the largest values of number columns, all by default, as ``GroupedData.max``."""
         return self._of_numbers("max", cols)
 
-    def pivot(self, pivot_col: str, values: list[Any] | None = None) -> NoReturn:
-        """Refuse: the groups of a pivot are those of its column too.
-
-        Raises:
-            SaltwiseError: always; it says what to write.
-        """
-        raise SaltwiseError(
-            f"pivot is not there with engine='arrow': group by {pivot_col} too, and pivot the result by df.groupBy."
-        )
-
     def _of_numbers(self, function: str, cols: Sequence[str]) -> DataFrame:
         stock = getattr(self._stock, function)(*cols)
         names = cols or [_quoted(field.name) for field in self._df.schema if isinstance(field.dataType, NumericType)]
@@ -119,21 +123,21 @@ class ArrowGroupedData:
     def _two_phases(self, aggregates: Sequence[Mergeable], result: StructType) -> DataFrame:
         """Return the aggregates by group; `result` has the names and the types that Spark gives them."""
         fields = list(result)[len(result) - len(aggregates) :]
-        columns, keys = named("k", self._keys)
+        columns, keys = with_names("k", self._keys)
         parts, merged = [], []
         for i, (aggregate, field) in enumerate(zip(aggregates, fields, strict=True)):
             rule, others, of = aggregate.rule, aggregate.others, field.dataType
-            values, held = named(f"v{i}_", aggregate.values)
+            values, held = with_names(f"v{i}_", aggregate.values)
             columns += values
-            of_rows, held = named(f"p{i}_", rule.parts(held, others, of))
+            of_rows, held = with_names(f"p{i}_", rule.parts(held, others, of))
             parts += of_rows
             merged.append(rule.merge(held, others, of).alias(f"r{i}"))
         # Only what is needed travels, under names that the user's cannot clash with.
-        rows = routed(self._df.select(*columns), len(keys), self._routing)
+        rows = routed(self._df.select(*columns), len(keys), self._options)
         # Where spark.sql.retainGroupColumns is off, only what agg names is kept.
-        kept, of_parts = named("part_k", keys)
+        kept, of_parts = with_names("part_k", keys)
         halves = rows.groupBy(*keys, WORKER).agg(*kept, *parts)
-        kept, of_whole = named("whole_k", of_parts)
+        kept, of_whole = with_names("whole_k", of_parts)
         whole = halves.groupBy(*of_parts).agg(*kept, *merged)
         shown = [*of_whole, *(F.col(f"r{i}") for i in range(len(merged)))][-len(result) :]
         return whole.select(
@@ -150,57 +154,57 @@ NOT_IN_ARROW = ("yearmonthinterval", "interval")
 """Types that mapInArrow does not take."""
 
 
-def routed(rows: DataFrame, keys: int, routing: Routing) -> DataFrame:
+def routed(rows: DataFrame, keys: int, options: SettledOptions) -> DataFrame:
     """Send rows to workers: the column "worker" tells them apart, and each has a partition of its own.
 
     Args:
         rows: the columns of the key, and then the values.
         keys: how many columns the key has.
-        routing: the strategy and its parameters.
+        options: the strategy and its parameters.
 
     Raises:
         SaltwiseValueError: a key is or holds a map, or a column an interval of months.
     """
     check_travels(rows, keys)
     names = rows.columns
-    if routing.depends_on_order:
+    if STRATEGIES[options.strategy].looks_back:
         rows = rows.sortWithinPartitions(
-            F.xxhash64(*(f.name for f in rows.schema if not _holds(f.dataType, WITHOUT_HASH)))
+            F.xxhash64(*(f.name for f in rows.schema if not holds_type(f.dataType, WITHOUT_HASH)))
         )
     # xxhash64 takes -0.0 for 0.0 and all NaNs for one, as GROUP BY does.
     hashed = rows.select(*names, F.xxhash64(*names[:keys]).alias("hash"))
     schema = StructType([*rows.schema.fields, StructField(WORKER, IntegerType(), nullable=False)])
-    return hashed.mapInArrow(router(routing), schema).repartition(routing.workers, WORKER)
+    return hashed.mapInArrow(router(options), schema).repartition(options.workers, WORKER)
 
 
 def check_travels(rows: DataFrame, keys: int) -> None:
     """Raise a SaltwiseValueError where a column cannot go through mapInArrow, or a key, the first ones, holds a map."""
     for i, field in enumerate(rows.schema):
-        if _holds(field.dataType, NOT_IN_ARROW):
+        if holds_type(field.dataType, NOT_IN_ARROW):
             raise SaltwiseValueError(
                 f"a column is of type {field.dataType.simpleString()}, which pyspark does not carry by Arrow: cast it, "
                 "or group by the plugin or by df.groupBy."
             )
-        if i < keys and _holds(field.dataType, WITHOUT_HASH):
+        if i < keys and holds_type(field.dataType, WITHOUT_HASH):
             raise SaltwiseValueError(
                 f"a key is of type {field.dataType.simpleString()}; with engine='arrow' a key may hold no map: group "
                 "by map_entries of it, or by df.groupBy."
             )
 
 
-def router(routing: Routing) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def router(options: SettledOptions) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return what ``mapInArrow`` calls in each task: it puts a worker in place of the last column, the key's hash.
 
     A worker is given as the number that Spark's hash partitioning sends to the partition of that worker.
     """
-    numbers = worker_numbers(routing.workers)
+    numbers = worker_numbers(options.workers)
 
     def route(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
         task = TaskContext.get()
         assert task is not None
-        source = Router(routing, task.partitionId())
+        source = Router(options, task.partitionId())
         for batch in batches:
             *kept, hashes = batch.columns
             workers = pa.array(numbers[source.route(hashes.to_numpy())])
@@ -228,7 +232,7 @@ def worker_numbers(workers: int) -> np.ndarray[Any, np.dtype[np.int32]]:
     return numbers
 
 
-def named(prefix: str, columns: Sequence[Column]) -> tuple[list[Column], list[Column]]:
+def with_names(prefix: str, columns: Sequence[Column]) -> tuple[list[Column], list[Column]]:
     """Give columns names; return them, and what refers to them."""
     names = [f"{prefix}{i}" for i in range(len(columns))]
     return [c.alias(name) for c, name in zip(columns, names, strict=True)], [F.col(name) for name in names]
@@ -238,7 +242,7 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _holds(data_type: DataType, names: Sequence[str]) -> bool:
+def holds_type(data_type: DataType, names: Sequence[str]) -> bool:
     """Whether a type, or one inside of it, has one of these names."""
     if isinstance(data_type, StructType):
         inside = [field.dataType for field in data_type]
@@ -246,4 +250,4 @@ def _holds(data_type: DataType, names: Sequence[str]) -> bool:
         inside = [data_type.elementType]
     else:
         inside = [data_type.keyType, data_type.valueType] if isinstance(data_type, MapType) else []
-    return data_type.typeName() in names or any(_holds(each, names) for each in inside)
+    return data_type.typeName() in names or any(holds_type(each, names) for each in inside)

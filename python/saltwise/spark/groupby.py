@@ -2,23 +2,221 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
 from ..errors import SaltwiseError, SaltwiseValueError
-from ..options import CONSTRUCTED, SkewOptions, hot_json
-from .aggregators.plan import taking_aggregators
-from .key_columns import as_column, flattened
-from .session import require_plugin, session_options
+from ..options import SkewOptions, hot_json
+from ..strategies import PLANNED_AHEAD, ROUTING, RoutingName, StrategyName
+from .aggregators.protocol import Aggregator
+from .grouping import Grouping
+from .session import require_plugin
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, Observation
     from pyspark.sql.group import GroupedData
+    from pyspark.sql.types import StructType
 
     from ..placement.partition_function import PartitionFunction
     from ..placement.store import PlacementStore
 
-ENGINES = ("plugin", "arrow")
+EngineName = Literal["plugin", "arrow"]
+"""What runs a group-by: the plugin, or Spark's public functions alone."""
+
+
+class SkewGroupedData:
+    """A DataFrame grouped by key, so that no task gets more than its share of a hot key.
+
+    :func:`saltwise.skew_groupby` returns it, for every engine, in classic sessions and over Connect. It has all methods
+    of Spark's ``GroupedData``, with the same answers. In addition ``agg`` takes :class:`saltwise.Aggregator` and
+    ``observation=``, and ``applyInPandas`` takes ``merge=``.
+
+    With ``engine="arrow"`` it has agg, count, sum, avg, mean, min, max, and applyInPandas with ``merge=``.
+    """
+
+    def __init__(self, grouping: Grouping, engine: str) -> None:
+        self._grouping = grouping
+        self._engine = engine
+        if not self._plans_ahead:
+            self._grouped  # noqa: B018 - so that a wrong column is told now
+
+    @property
+    def _plans_ahead(self) -> bool:
+        """Whether the keys are looked at before the query runs: only when the groups are wanted."""
+        return self._grouping.placement is not None or self._grouping.options.strategy in PLANNED_AHEAD
+
+    @cached_property
+    def _grouped(self) -> Any:
+        """Spark's GroupedData below the hint, or that of the arrow engine."""
+        grouping = self._grouping
+        if self._engine == "arrow":
+            arrow = _module("arrow_engine", "engine='arrow' needs", "arrow")
+            return arrow.ArrowGroups(grouping.rows, grouping.cols, grouping.settle(ROUTING, "dchoices"))
+        options = grouping.options
+        if self._plans_ahead:
+            function = _module(*_PLACED_GROUPS).partition_function_json(grouping)
+            options = replace(options, function=function)
+        return grouping.rows.hint("skew_groupby", *options.hint()).groupBy(*grouping.cols)
+
+    def agg(self, *exprs: Any, observation: Observation | None = None) -> DataFrame:
+        """Aggregate by Spark's functions and by Aggregators, in one pass.
+
+        Args:
+            exprs: Columns and instances of :class:`saltwise.Aggregator`, in any order, or what ``GroupedData.agg``
+                takes. Beside an Aggregator, a Column is one call of a function.
+            observation: for Aggregators. When the query has run, it has ``groups``, ``states`` (sent by map tasks;
+                rows of rare keys come as they are), ``merges``, ``state_bytes``, ``largest_state`` (in bytes) and
+                ``most_states`` (of one key).
+
+        Raises:
+            SaltwiseValueError: a Column beside an Aggregator is not one call, there is an observation without an
+                Aggregator, or an option was given that Aggregators have no use for.
+            SaltwiseError: numpy is not installed.
+        """
+        if any(isinstance(expr, Aggregator) for expr in exprs):
+            plan = _module("aggregators.plan", "Aggregators need", "aggregates")
+            return plan.aggregate(self._grouping, exprs, observation)  # type: ignore[no-any-return]
+        if observation is not None:
+            raise SaltwiseValueError("observation is given, and there is no Aggregator to observe: leave it out.")
+        return self._grouped.agg(*exprs)  # type: ignore[no-any-return]
+
+    def count(self) -> DataFrame:
+        """Count the rows of each group."""
+        return self._grouped.count()  # type: ignore[no-any-return]
+
+    def sum(self, *cols: str) -> DataFrame:
+        """Add up number columns, all by default."""
+        return self._grouped.sum(*cols)  # type: ignore[no-any-return]
+
+    def avg(self, *cols: str) -> DataFrame:
+        """Average number columns, all by default."""
+        return self._grouped.avg(*cols)  # type: ignore[no-any-return]
+
+    def mean(self, *cols: str) -> DataFrame:
+        """Average number columns, all by default."""
+        return self.avg(*cols)
+
+    def min(self, *cols: str) -> DataFrame:
+        """Return the smallest values of number columns, all by default."""
+        return self._grouped.min(*cols)  # type: ignore[no-any-return]
+
+    def max(self, *cols: str) -> DataFrame:
+        """Return the largest values of number columns, all by default."""
+        return self._grouped.max(*cols)  # type: ignore[no-any-return]
+
+    def pivot(self, pivot_col: str, values: list[Any] | None = None) -> GroupedData:
+        """Pivot a column, as ``GroupedData.pivot``. What it returns is Spark's own."""
+        return self._sparks("pivot")(pivot_col, values)  # type: ignore[no-any-return]
+
+    def applyInPandas(
+        self, func: Callable[..., Any], schema: StructType | str, merge: Callable[[Any], Any] | None = None
+    ) -> DataFrame:
+        """Apply a function of pandas DataFrames to each group, or, with `merge`, to parts of groups.
+
+        Args:
+            func: as for ``GroupedData.applyInPandas``.
+            schema: of what it returns.
+            merge: takes what `func` made of the parts of one group, one after another in one DataFrame, and returns
+                what `func` would have made of the group. Then groups are split, so no task gets more than its share of
+                a hot key. Without it groups are placed, whole.
+
+        Raises:
+            SaltwiseValueError: there is a merge, and a key is a struct, an array or a map, the strategy does not split,
+                or an option was given that merge= has no use for.
+            SaltwiseError: there is no merge with ``engine="arrow"``.
+
+        >>> rows = spark.createDataFrame([("a", 1), ("a", 2), ("b", 3)], "k string, v bigint")
+        >>> def totals(rows):
+        ...     return rows.groupby("k", as_index=False)["v"].sum()
+        >>> rows.skew_groupby("k").applyInPandas(totals, "k string, v bigint", merge=totals).orderBy("k").collect()
+        [Row(k='a', v=3), Row(k='b', v=3)]
+        """
+        if merge is not None:
+            split_groups = _module("split_groups", "merge= needs", "arrow")
+            return split_groups.apply_split(self._grouping, func, schema, merge)  # type: ignore[no-any-return]
+        if self._engine == "arrow":
+            raise SaltwiseError("engine='arrow' places no groups: give merge=, or group by the plugin.")
+        return self._grouped.applyInPandas(func, schema)  # type: ignore[no-any-return]
+
+    def applyInArrow(self, func: Callable[..., Any], schema: StructType | str) -> DataFrame:
+        """Apply a function of Arrow tables to each group, as ``GroupedData.applyInArrow``. Groups are placed, whole."""
+        return self._sparks("applyInArrow")(func, schema)  # type: ignore[no-any-return]
+
+    def apply(self, udf: Any) -> DataFrame:
+        """Apply a grouped-map pandas UDF, as ``GroupedData.apply``. Groups are placed, whole."""
+        return self._sparks("apply")(udf)  # type: ignore[no-any-return]
+
+    def cogroup(self, other: Any) -> Any:
+        """Cogroup with another grouped DataFrame, as ``GroupedData.cogroup``."""
+        return self._sparks("cogroup")(other)
+
+    def applyInPandasWithState(self, *args: Any, **kwargs: Any) -> DataFrame:
+        """Keep a state for each group of a stream, as ``GroupedData.applyInPandasWithState``."""
+        return self._sparks("applyInPandasWithState")(*args, **kwargs)  # type: ignore[no-any-return]
+
+    def transformWithState(self, *args: Any, **kwargs: Any) -> DataFrame:
+        """Keep a state for each group of a stream, as ``GroupedData.transformWithState``."""
+        return self._sparks("transformWithState")(*args, **kwargs)  # type: ignore[no-any-return]
+
+    def transformWithStateInPandas(self, *args: Any, **kwargs: Any) -> DataFrame:
+        """Keep a state for each group of a stream, as ``GroupedData.transformWithStateInPandas``."""
+        return self._sparks("transformWithStateInPandas")(*args, **kwargs)  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        options = ", ".join(["", *self._grouping.options.hint()])
+        return f"SkewGroupedData[{', '.join(map(str, self._grouping.cols))}; engine={self._engine}{options}]"
+
+    def _sparks(self, method: str) -> Any:
+        """Return a method that the engine and this version of Spark may not have."""
+        if found := getattr(self._grouped, method, None):
+            return found
+        if self._engine == "arrow":
+            raise SaltwiseError(
+                f"{method} is not there with engine='arrow': group by the plugin, or use df.groupBy for it."
+            )
+        raise SaltwiseError(f"{method} is not in Spark {self._grouping.rows.sparkSession.version}: use a later one.")
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            # Spark's own cogroup reads private attributes of the other side.
+            if name.startswith("__") or name == "_grouped":
+                raise AttributeError(name)
+            return getattr(self._grouped, name)
+
+
+@overload
+def skew_groupby(
+    df: DataFrame,
+    *cols: Column | str | int | list[Any],
+    strategy: StrategyName | None = None,
+    partitions: int | None = None,
+    theta: float | None = None,
+    epsilon: float | None = None,
+    choices: int | None = None,
+    sketch_capacity: int | None = None,
+    hot: object = None,
+    cost: str | None = None,
+    placement: PartitionFunction | PlacementStore | None = None,
+    engine: Literal["plugin"] = "plugin",
+) -> SkewGroupedData: ...
+
+
+@overload
+def skew_groupby(
+    df: DataFrame,
+    *cols: Column | str | int | list[Any],
+    strategy: RoutingName | None = None,
+    partitions: int | None = None,
+    theta: float | None = None,
+    epsilon: float | None = None,
+    choices: int | None = None,
+    sketch_capacity: int | None = None,
+    engine: Literal["arrow"],
+) -> SkewGroupedData: ...
 
 
 def skew_groupby(
@@ -34,24 +232,24 @@ def skew_groupby(
     cost: str | None = None,
     placement: PartitionFunction | PlacementStore | None = None,
     engine: str = "plugin",
-) -> GroupedData:
+) -> SkewGroupedData:
     """Group a DataFrame by key, so that no task gets more than its share of a hot key.
 
     The answers are those of ``df.groupBy(*cols)``. Where splitting would not help, Spark's own plan runs, and
-    ``explain()`` says why. Groups that may not be split, those of ``applyInPandas``, ``applyInArrow`` and Python
-    aggregates, stay whole, and their keys are placed on workers so that these are even: by the partition function that
-    is given, else largest first, from a sketch of the keys that is made when the query runs.
+    ``explain()`` says why. The groups of ``applyInPandas``, ``applyInArrow`` and Python aggregates may not be split.
+    They stay whole, and their keys are placed on workers so that these are even: by the partition function that is
+    given, or else largest first, from a sketch of the keys that is made when the query runs.
 
     Args:
         df: what to group.
         cols: as for ``DataFrame.groupBy``.
         strategy: ``auto``, ``split``, ``local``, ``hash``, ``shuffle``, ``pkg``, ``dchoices``, ``wchoices`` or
-            ``roundrobin``. These leave any group whole: ``hash``, ``consistent``, ``offgreedy`` (largest first), and
-            ``scan``, ``redist`` and ``readj``, which construct a partition function, in a pass over the key columns
-            at once.
+            ``roundrobin``. These leave every group whole: ``hash``, ``consistent``, ``offgreedy`` (largest first), and
+            ``scan``, ``redist`` and ``readj``. The last three make a partition function in a pass over the key columns,
+            before the query runs.
         partitions: n, the number of workers among which rows are balanced.
-        theta: share of rows from which a key is hot; 1/(5n) by default.
-        epsilon: imbalance that ``dchoices`` may leave, as a share of all rows.
+        theta: the share of rows from which a key is hot; 1/(5n) by default.
+        epsilon: the imbalance that ``dchoices`` may leave, as a share of all rows.
         choices: d, the workers that a hot key may use with ``dchoices``; solved by default.
         sketch_capacity: counters of a sketch, at least 1/theta.
         hot: hot keys that are known beforehand: a list of keys (tuples for several columns), a dict from key
@@ -60,26 +258,24 @@ def skew_groupby(
         cost: what a key costs its worker, where groups stay whole: ``rows`` (the default), ``bytes``, ``rows^2``, or
             the name of a column of numbers to add up.
         placement: where the keys of groups that stay whole are: a partition function, or a store that keeps one from
-            run to run, and which plans the next one, by ``readj``, in a pass over the key columns at once.
-        engine: ``plugin``, or ``arrow`` for a session without it: rows are routed by ``mapInArrow`` then, to the same
-            workers, and aggregates are merged by Spark's public functions. It has the
-            methods and the limits of :class:`saltwise.spark.arrow_engine.ArrowGroupedData`, goes by ``dchoices`` where
-            no strategy is named, and takes neither ``auto``, ``hot``, ``cost`` nor ``placement``. The package has to be
-            installed where Spark's Python workers run.
-
-    Returns:
-        Spark's own GroupedData: agg, count, sum, pivot and all the others; with ``engine="arrow"`` an
-        ArrowGroupedData, which has agg, count, sum, avg, mean, min and max. Both take :class:`saltwise.Aggregator` in
-        ``agg``, as :meth:`saltwise.spark.aggregators.plan.TakesAggregators.agg` says.
+            run to run. A store plans the next function by ``readj``, in a pass over the key columns before the query
+            runs.
+        engine: ``plugin``, or ``arrow`` for a session without it. Then rows are routed by ``mapInArrow`` to the same
+            workers, and aggregates are merged by Spark's public functions. It has the limits of
+            :class:`saltwise.spark.arrow_engine.ArrowGroups`, uses ``dchoices`` where no strategy is named, and takes
+            neither ``auto``, ``hot``, ``cost`` nor ``placement``. The package has to be installed where Spark's Python
+            workers run.
 
     Raises:
-        SaltwiseValueError: an option is out of range.
+        SaltwiseValueError: an option is out of range, or the engine has no use for it.
         PluginMissingError: the session has no plugin.
-        SaltwiseError: ``engine="arrow"`` and numpy is not installed.
+        SaltwiseError: ``engine="arrow"`` and numpy or numba is not installed.
 
     >>> df.skew_groupby("k", strategy="dchoices", partitions=4).count()  # doctest: +SKIP
     DataFrame[k: string, count: bigint]
     """
+    if engine not in get_args(EngineName):
+        raise SaltwiseValueError.unknown("engine", engine, get_args(EngineName))
     options = SkewOptions(
         strategy=strategy,
         partitions=partitions,
@@ -90,37 +286,26 @@ def skew_groupby(
         hot=None if hot is None else hot_json(hot),
         cost=cost,
     )
-    if engine not in ENGINES:
-        raise SaltwiseValueError.unknown("engine", engine, ENGINES)
+    grouping = Grouping(df, cols, options, placement)
     if engine == "arrow":
-        for name, given in ("cost", cost), ("placement", placement):
-            if given is not None:
-                raise SaltwiseValueError(f"{name} is given, and engine='arrow' places nothing: group by the plugin.")
-        return _by_arrow(df, cols, options)  # type: ignore[no-any-return]
-    require_plugin(df.sparkSession)
-    if placement is not None or options.strategy in CONSTRUCTED:
-        options = replace(options, function=_constructed(df, cols, options, placement))
-    grouped = df.hint("skew_groupby", *options.hint()).groupBy(*cols)  # type: ignore[arg-type]
-    return taking_aggregators(grouped, df, cols, options)  # type: ignore[no-any-return]
+        grouping.refuse_unused("engine='arrow'")
+    else:
+        require_plugin(df.sparkSession)
+        if placement is not None:
+            _module(*_PLACED_GROUPS).check_placement(grouping)
+    return SkewGroupedData(grouping, engine)
 
 
-def _constructed(
-    df: DataFrame, cols: tuple[Any, ...], options: SkewOptions, placement: PartitionFunction | PlacementStore | None
-) -> str:
+_PLACED_GROUPS = ("placed_groups", "placement needs", "simulate")
+
+
+def _module(name: str, needs: str, extra: str) -> Any:
+    """Import a module of this package that needs what not everybody has installed.
+
+    Raises:
+        SaltwiseError: something is missing; the message names the extra that brings it.
+    """
     try:
-        from .placed_groups import constructed
+        return import_module(f".{name}", __package__)
     except ImportError as error:
-        raise SaltwiseError(f"placement needs {error.name}: run pip install 'saltwise[simulate]'.") from error
-    return constructed(df, [as_column(df, key) for key in flattened(cols)], options, placement)
-
-
-def _by_arrow(df: DataFrame, cols: tuple[Any, ...], options: SkewOptions) -> Any:
-    try:
-        from ..splitting.router import settled
-        from .arrow_engine import ArrowGroupedData
-    except ImportError as error:
-        raise SaltwiseError(f"engine='arrow' needs {error.name}: run pip install 'saltwise[arrow]'.") from error
-    if options.hot is not None:
-        raise SaltwiseValueError("hot is given, and engine='arrow' takes none: leave hot out, or group by the plugin.")
-    grouped = ArrowGroupedData(df, cols, settled(options, session_options(df.sparkSession)))
-    return taking_aggregators(grouped, df, cols, options)
+        raise SaltwiseError(f"{needs} {error.name}: run pip install 'saltwise[{extra}]'.") from error

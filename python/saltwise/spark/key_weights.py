@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, MapType, NumericType, StringType, StructType
 
 from ..errors import SaltwiseValueError, check_whole
-from ..options import default_capacity, default_theta
+from ..options import SkewOptions, settle
 from ..placement.history import Weights, check_weight
 from .session import require_plugin, session_options
 
@@ -56,7 +56,7 @@ def weights_of(
     if not columns:
         raise SaltwiseValueError("keys is empty; name at least one column to group by.")
     if capacity is None:
-        capacity = default_capacity(default_theta(int(session_options(df.sparkSession)["partitions"])))
+        capacity = settle(SkewOptions(), session_options(df.sparkSession)).placement_capacity
     check_whole("capacity", capacity)
     key_type = ", ".join(field.dataType.simpleString() for field in df.select(*columns).schema)
     key = F.xxhash64(*columns)

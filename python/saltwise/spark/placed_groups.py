@@ -1,68 +1,64 @@
-"""The partition functions that df.skew_groupby constructs, or is given."""
+"""The partition function of df.skew_groupby, where one is given or is made before the query runs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import functions as F
 
 from ..errors import SaltwiseValueError
-from ..options import CONSTRUCTED, SkewOptions, default_capacity, default_theta
 from ..placement.construction import construct
 from ..placement.function_json import to_json
 from ..placement.history import RESOURCES
 from ..placement.partition_function import PartitionFunction
 from ..placement.store import PlacementStore
+from ..strategies import PLANNED_AHEAD
+from .grouping import Grouping
 from .key_weights import COSTS, weights_of
-from .session import session_options
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-LEAST_CAPACITY = 1_000
-"""Keys that the pass may find, however few workers there are."""
-
-BY_STRATEGY = ("auto", *CONSTRUCTED)
+BY_STRATEGY = ("auto", *PLANNED_AHEAD)
 
 
-def constructed(
-    df: DataFrame,
-    keys: Sequence[Column | str],
-    options: SkewOptions,
-    placement: PartitionFunction | PlacementStore | None,
-) -> str:
-    """Return the partition function of a group-by, as JSON.
-
-    Args:
-        df: what is to be grouped.
-        keys: the key columns.
-        options: of the group-by.
-        placement: the function, or the store that plans it; without, one is constructed from this DataFrame alone.
+def check_placement(grouping: Grouping) -> None:
+    """Raise where the argument `placement` is of a wrong type, or does not go with the strategy.
 
     Raises:
-        SaltwiseValueError: `placement` is neither, or the strategy constructs nothing.
-        PlacementStoreError: the store has a function for keys of another type, or is damaged.
-
-    >>> constructed(df, ["k"], SkewOptions("readj", partitions=8), None)  # doctest: +SKIP
-    '{"format": "saltwise partition function", "version": 1, "kind": "pair", ...}'
+        SaltwiseValueError: it is so.
     """
+    placement = grouping.placement
     if placement is not None and not isinstance(placement, (PartitionFunction, PlacementStore)):
         raise SaltwiseValueError(f"placement is {placement!r}; it must be a partition function or a PlacementStore.")
-    strategy = "auto" if options.strategy is None else options.strategy.lower()
+    strategy = grouping.options.strategy or "auto"
     if strategy not in BY_STRATEGY:
         raise SaltwiseValueError(
             f"placement is given, and strategy is {strategy!r}; it must be one of {', '.join(BY_STRATEGY)}."
         )
+
+
+def partition_function_json(grouping: Grouping) -> str:
+    """Return the partition function of a group-by, as JSON: the one that is given, or one that is made now.
+
+    Raises:
+        PlacementStoreError: the store has a function for keys of another type, or is damaged.
+
+    >>> partition_function_json(Grouping(df, ("k",), SkewOptions("readj", partitions=8)))  # doctest: +SKIP
+    '{"format": "saltwise partition function", "version": 1, "kind": "pair", ...}'
+    """
+    placement = grouping.placement
     if isinstance(placement, PartitionFunction):
         return to_json(placement)
-    algorithm = CONSTRUCTED[-1] if strategy == "auto" else strategy
-    workers = options.partitions or int(session_options(df.sparkSession)["partitions"])
-    cost: Any = options.cost or COSTS[0]
-    capacity = options.sketch_capacity or max(LEAST_CAPACITY, default_capacity(default_theta(workers)))
-    run = weights_of(df, keys, cost if cost in COSTS else F.col(cost), capacity)
+    settled = grouping.settle(PLANNED_AHEAD, default="readj")
+    cost: Any = settled.cost if settled.cost in COSTS else F.col(settled.cost)
+    run = weights_of(grouping.rows, grouping.keys, cost, settled.placement_capacity)
     if placement is not None:
-        return to_json(placement.plan(run, workers, algorithm).function)
+        return to_json(placement.plan(run, settled.workers, settled.strategy).function)
     return to_json(
-        construct(run.keys, run.shares, workers, algorithm=algorithm, resources=RESOURCES, key_type=run.key_type)
+        construct(
+            run.keys,
+            run.shares,
+            settled.workers,
+            algorithm=settled.strategy,
+            resources=RESOURCES,
+            key_type=run.key_type,
+        )
     )

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass
-from html import escape
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from pyspark.sql import functions as F
 
 from ..errors import SaltwiseValueError
-from ..options import EPSILON, SkewOptions, default_capacity, default_theta
-from ..splitting.prediction import STRATEGIES, predict
+from ..options import SettledOptions, SkewOptions, settle
+from ..splitting.prediction import PREDICTED, predict
+from ..tables import Printable, Table
 from .explain import explain
-from .session import require_plugin
+from .session import require_plugin, session_options
 
 if TYPE_CHECKING:
     import pandas as pd
-    from pyspark.sql import Column, DataFrame
-    from rich.console import Console, ConsoleOptions, RenderResult
+    from pyspark.sql import Column, DataFrame, Row
+    from rich.text import Text
 
 _SHOWN = 10
 """Hot keys that are printed; all of them are in `hot_keys`."""
@@ -49,8 +50,8 @@ class HotKey:
 
 
 @dataclass(frozen=True)
-class SkewReport:
-    """Hot keys with bounds, predicted balance, advice. Prints as a table; `_repr_html_` for notebooks."""
+class SkewReport(Printable):
+    """Hot keys with bounds, predicted balance, and advice. Prints as tables, in notebooks as HTML."""
 
     keys: tuple[str, ...]
     """Names of the key columns."""
@@ -71,10 +72,6 @@ class SkewReport:
     placement_advice: str
     """Whether placement is enough, or only splitting goes further, and what the prediction does not know."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values."""
-        return asdict(self)
-
     def to_pandas(self) -> pd.DataFrame:
         """Return the hot keys as a pandas DataFrame: a column for each key column, count, lower, share."""
         import pandas as pd
@@ -90,63 +87,25 @@ class SkewReport:
             )
         return json.dumps([{"key": list(k.text), "share": k.share} for k in self.hot_keys])
 
-    def __str__(self) -> str:
-        from rich.console import Console
+    def _parts(self) -> Iterator[str | Text | Table]:
+        from rich.text import Text
 
-        console = Console(width=100, color_system=None, force_terminal=False)
-        with console.capture() as capture:
-            console.print(self)
-        return capture.get().rstrip()
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from rich.table import Table
-
-        names = ", ".join(self.keys)
-        yield f"[bold]Skew of {names}[/bold]: {self.rows:,} rows, n = {self.partitions}, theta = {self.theta:g}"
-        hot = Table("hot key", title_justify="left")
-        for heading in ("rows (at most)", "at least", "share"):
-            hot.add_column(heading, justify="right")
-        for key in self.hot_keys[:_SHOWN]:
-            hot.add_row(str(key), f"{key.count:,}", f"{key.lower:,}", f"{key.share:.2%}")
-        yield hot
+        title = Text.assemble((f"Skew of {', '.join(self.keys)}", "bold"))
+        yield title + f": {self.rows:,} rows, n = {self.partitions}, theta = {self.theta:g}"
+        hot = [(str(k), f"{k.count:,}", f"{k.lower:,}", f"{k.share:.2%}") for k in self.hot_keys[:_SHOWN]]
+        yield Table(hot, ("hot key", "rows (at most)", "at least", "share"))
         if len(self.hot_keys) > _SHOWN:
             yield f"and {len(self.hot_keys) - _SHOWN} more"
-        predicted = Table("strategy")
-        predicted.add_column("predicted max/mean", justify="right")
-        for strategy, value in self.predicted.items():
-            predicted.add_row(strategy, f"{value:.2f}")
-        yield predicted
+        yield Table(_shown_ratios(self.predicted), ("strategy", "predicted max/mean"))
         yield self.advice
         yield f"auto, for collect_list: {self.auto}"
-        placed = Table("placement, no group split")
-        placed.add_column("predicted max/mean", justify="right")
-        for strategy, value in self._bounded().items():
-            placed.add_row(strategy, f"{value:.2f}")
-        yield placed
+        placements = self.placements | {"lower bound": self.lower_bound}
+        yield Table(_shown_ratios(placements), ("placement, no group split", "predicted max/mean"))
         yield self.placement_advice
 
-    def _bounded(self) -> dict[str, float]:
-        return self.placements | {"lower bound": self.lower_bound}
 
-    def _repr_html_(self) -> str:
-        def table(heads: list[str], body: list[list[str]]) -> str:
-            top = "".join(f"<th>{escape(head)}</th>" for head in heads)
-            rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in body)
-            return f"<table><tr>{top}</tr>{rows}</table>"
-
-        hot = [[str(k), f"{k.count:,}", f"{k.lower:,}", f"{k.share:.2%}"] for k in self.hot_keys[:_SHOWN]]
-        return (
-            f"<p><b>Skew of {escape(', '.join(self.keys))}</b>: {self.rows:,} rows, n = {self.partitions}, "
-            f"theta = {self.theta:g}</p>"
-            + table(["hot key", "rows (at most)", "at least", "share"], hot)
-            + table(["strategy", "predicted max/mean"], [[s, f"{v:.2f}"] for s, v in self.predicted.items()])
-            + f"<p>{escape(self.advice)}</p><p>auto, for collect_list: {escape(self.auto)}</p>"
-            + table(
-                ["placement, no group split", "predicted max/mean"],
-                [[s, f"{v:.2f}"] for s, v in self._bounded().items()],
-            )
-            + f"<p>{escape(self.placement_advice)}</p>"
-        )
+def _shown_ratios(ratios: dict[str, float]) -> list[tuple[str, str]]:
+    return [(name, f"{ratio:.2f}") for name, ratio in ratios.items()]
 
 
 def skew_report(
@@ -154,18 +113,19 @@ def skew_report(
     *keys: Column | str,
     partitions: int | None = None,
     theta: float | None = None,
-    epsilon: float = EPSILON,
+    epsilon: float | None = None,
 ) -> SkewReport:
     """Find the hot keys of a DataFrame, and predict how each strategy would spread its rows.
 
-    One pass over the key columns, with a SpaceSaving sketch of 4/theta counters.
+    One pass over the key columns, with a SpaceSaving sketch of 4/theta counters. An option that is left out is that of
+    the session, as for :func:`saltwise.skew_groupby`.
 
     Args:
         df: what is to be grouped.
         keys: the key columns.
-        partitions: n, the number of workers; spark.saltwise.partitions or the shuffle partitions by default.
-        theta: share of rows from which a key is hot; 1/(5n) by default.
-        epsilon: imbalance that ``dchoices`` may leave, as a share of all rows.
+        partitions: n, the number of workers; the shuffle partitions by default.
+        theta: the share of rows from which a key is hot; 1/(5n) by default.
+        epsilon: the imbalance that ``dchoices`` may leave, as a share of all rows; 1e-4 by default.
 
     Raises:
         SaltwiseValueError: there is no key column, or a value is out of range.
@@ -175,39 +135,13 @@ def skew_report(
     """
     if not keys:
         raise SaltwiseValueError("keys is empty; name at least one column to group by.")
-    SkewOptions(partitions=partitions, theta=theta, epsilon=epsilon)
-    spark = df.sparkSession
-    require_plugin(spark)
-    n = partitions or int(
-        spark.conf.get("spark.saltwise.partitions", None) or str(spark.conf.get("spark.sql.shuffle.partitions"))
-    )
-    theta = default_theta(n) if theta is None else theta
-    capacity = default_capacity(theta)
-
-    grouped = df.select(*keys)
-    names = grouped.columns
-    numbered = grouped.toDF(*(f"k{i}" for i in range(len(names))))
-    item = F.struct(*numbered.columns)
-    summary = numbered.agg(
-        F.count(F.lit(1)).alias("rows"),
-        F.call_function("heavy_hitters", item, F.lit(capacity), F.lit(capacity)).alias("top"),
-    )
-    found = (
-        summary.select("rows", F.explode_outer("top").alias("top"))
-        .select("rows", "top.*")
-        .select(
-            "rows",
-            "count",
-            "error",
-            F.struct(*(_shown(numbered, name) for name in numbered.columns)).alias("item"),
-            F.xxhash64(*(f"item.{name}" for name in numbered.columns)).alias("hash"),
-            F.array(*(_text(numbered, name) for name in numbered.columns)).alias("text"),
-        )
-        .where(f"count is null or count >= rows / {capacity}")
-        .collect()
-    )
-    rows = found[0]["rows"] if found else 0
-    heavy = [row for row in found if row["count"] is not None]
+    options = SkewOptions(partitions=partitions, theta=theta, epsilon=epsilon)
+    require_plugin(df.sparkSession)
+    settled = settle(options, session_options(df.sparkSession))
+    columns = df.select(*keys)
+    numbered = columns.toDF(*(f"k{i}" for i in range(len(columns.columns))))
+    rows, heavy = _heavy_keys(numbered, settled)
+    n = settled.workers
     hot = tuple(
         HotKey(
             key=tuple(row["item"]),
@@ -217,27 +151,55 @@ def skew_report(
             text=tuple(row["text"]),
         )
         for row in heavy
-        if row["count"] >= theta * rows
+        if row["count"] >= settled.theta * rows
     )
     # By the lower bounds: on even keys each counter holds what many keys left there.
     shares = [(row["hash"], (row["count"] - row["error"]) / rows) for row in heavy]
-    predicted = {name: predict(shares, name, n, theta, epsilon) if rows else 1.0 for name in STRATEGIES}
-    placements = _placements(shares, n, theta) if rows else {}
-    p1, tail = max((share for _, share in shares), default=0.0), 1 - math.fsum(share for _, share in shares)
-    bound = max(1.0, p1 * n)
+    predicted = {name: predict(shares, name, n, settled.theta, settled.epsilon) if rows else 1.0 for name in PREDICTED}
+    placements = _placements(shares, n, settled.theta) if rows else {}
+    bound = max(1.0, n * max((share for _, share in shares), default=0.0))
+    tail = 1 - math.fsum(share for _, share in shares)
+    deviation = math.sqrt(n * max(0.0, tail) / settled.capacity)
     return SkewReport(
-        tuple(names),
-        rows,
-        n,
-        theta,
-        hot,
-        predicted,
-        _advice(hot, predicted, rows, n),
-        _auto(numbered, n),
-        placements,
-        bound,
-        _placement_advice(placements, bound, rows, n, tail, math.sqrt(n * max(0.0, tail) / capacity)),
+        keys=tuple(columns.columns),
+        rows=rows,
+        partitions=n,
+        theta=settled.theta,
+        hot_keys=hot,
+        predicted=predicted,
+        advice=_advice(hot, predicted, rows, n),
+        auto=_auto(numbered, n),
+        placements=placements,
+        lower_bound=bound,
+        placement_advice=_placement_advice(placements, bound, rows, n, tail, deviation),
     )
+
+
+def _heavy_keys(numbered: DataFrame, settled: SettledOptions) -> tuple[int, list[Row]]:
+    """Return the number of rows, and the keys with a share of at least 1/capacity, the most frequent first.
+
+    Args:
+        numbered: the key columns, named k0, k1, ...
+        settled: theta, and how many counters the sketch has.
+    """
+    names, capacity = numbered.columns, settled.capacity
+    top = F.call_function("heavy_hitters", F.struct(*names), F.lit(capacity), F.lit(capacity))
+    found = (
+        numbered.agg(F.count(F.lit(1)).alias("rows"), top.alias("top"))
+        .select("rows", F.explode_outer("top").alias("top"))
+        .select("rows", "top.*")
+        .select(
+            "rows",
+            "count",
+            "error",
+            F.struct(*(_shown(numbered, name) for name in names)).alias("item"),
+            F.xxhash64(*(f"item.{name}" for name in names)).alias("hash"),
+            F.array(*(_text(numbered, name) for name in names)).alias("text"),
+        )
+        .where(f"count is null or count >= rows / {capacity}")
+        .collect()
+    )
+    return found[0]["rows"] if found else 0, [row for row in found if row["count"] is not None]
 
 
 def _placements(shares: list[tuple[int, float]], n: int, theta: float) -> dict[str, float]:

@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 
 EXTENSION = "org.apache.spark.sql.saltwise.SaltwiseExtensions"
 
+CONF_OF_OPTION = {
+    **{name: f"spark.saltwise.{name}" for name in ("strategy", "partitions", "theta", "epsilon", "choices")},
+    "sketch_capacity": "spark.saltwise.sketch.capacity",
+    "cost": "spark.saltwise.placement.cost",
+}
+"""The conf of each option of skew_groupby that Python reads; the plugin reads all of them."""
+
 _JARS = Path(__file__).parent.parent / "jars"
 
 
@@ -135,10 +142,9 @@ def plugin_loaded(spark: SparkSession) -> bool:
 
 def session_options(spark: SparkSession) -> dict[str, str]:
     """Return the options of skew_groupby that a session sets, by their names in Python. "partitions" is always set."""
-    names = ("strategy", "partitions", "theta", "epsilon", "choices", "sketch.capacity")
-    values = {name.replace(".", "_"): spark.conf.get(f"spark.saltwise.{name}", None) for name in names}
+    values = {option: spark.conf.get(conf, None) for option, conf in CONF_OF_OPTION.items()}
     partitions = str(spark.conf.get("spark.sql.shuffle.partitions"))
-    return {"partitions": partitions} | {name: value for name, value in values.items() if value}
+    return {"partitions": partitions} | {option: value for option, value in values.items() if value}
 
 
 def require_plugin(spark: SparkSession) -> None:

@@ -14,9 +14,10 @@ from pyspark.sql.pandas.functions import pandas_udf
 
 from ..errors import SaltwiseValueError
 from ..keys import Item
-from ..options import SkewOptions
-from ..sketches.space_saving import MAX_CAPACITY, SpaceSaving
-from ..splitting.router import Router, settled
+from ..options import MAX_CAPACITY, SkewOptions, settle
+from ..sketches.space_saving import SpaceSaving
+from ..splitting.router import Router
+from ..strategies import ROUTING
 
 DEFAULT_K = 10
 TOP = "array<struct<item: string, count: bigint, error: bigint>>"
@@ -33,7 +34,7 @@ def udfs(session: Mapping[str, str]) -> dict[str, Any]:
     Args:
         session: the options of the session, by name.
     """
-    session_capacity = settled(SkewOptions(), session).capacity
+    session_capacity = settle(SkewOptions(), session).capacity
 
     def skew_worker(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.Series]:
         router = None
@@ -94,10 +95,10 @@ def space_saving_estimate(sketches: pd.Series, items: pd.Series) -> pd.DataFrame
 def _router(n: int, strategy: str, session: Mapping[str, str]) -> Router:
     from pyspark import TaskContext
 
-    routing = settled(SkewOptions(strategy, n), session)
+    options = settle(SkewOptions(strategy, n), session, ROUTING)
     task = TaskContext.get()
     assert task is not None
-    return Router(routing, task.partitionId())
+    return Router(options, task.partitionId())
 
 
 def _constant(name: str, given: tuple[pd.Series, ...], default: int, max_value: int) -> int:

@@ -7,10 +7,12 @@ import math
 from collections.abc import Sequence
 
 from ..hashing import candidates
+from ..options import EPSILON
+from ..strategies import ROUTING, STRATEGIES
 from .choices import find_optimal_choices
 
-STRATEGIES = ("hash", "split", "pkg", "dchoices", "wchoices", "roundrobin", "shuffle")
-
+PREDICTED = ("hash", "split", *(name for name in ROUTING if name not in ("hash", "shuffle")), "shuffle")
+"""Strategies whose balance is predicted."""
 
 OVERSIZE = 1.5
 """``split`` splits a partition of more than so many tasks' share."""
@@ -21,7 +23,7 @@ def predict(
     strategy: str,
     workers: int,
     theta: float,
-    epsilon: float = 1e-4,
+    epsilon: float = EPSILON,
 ) -> float:
     """Return the predicted max/mean of rows per worker.
 
@@ -33,7 +35,7 @@ def predict(
 
     Args:
         keys: 64-bit hash and share of all rows of the heavy keys.
-        strategy: one of STRATEGIES.
+        strategy: one of PREDICTED.
         workers: n.
         theta: share from which a key is in the head.
         epsilon: imbalance that D-Choices may leave.
@@ -49,12 +51,8 @@ def predict(
         return 1.0
     ranked = sorted(keys, key=lambda key: -key[1])
     head = [share for _, share in ranked if share >= theta]
-    d = {
-        "hash": 1,
-        "split": 1,
-        "pkg": min(2, workers),
-        "dchoices": find_optimal_choices(head, workers, epsilon),
-    }.get(strategy, workers)
+    solved = find_optimal_choices(head, workers, epsilon)
+    d = {"1": 1, "2": min(2, workers), "d": solved, "n": workers}[STRATEGIES[strategy].choices]
 
     def choices(share: float) -> int:
         return d if share >= theta else min(d, 2)

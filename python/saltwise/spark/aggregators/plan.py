@@ -15,185 +15,174 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, DataType, StructField, StructType
 
-from ...errors import SaltwiseError, SaltwiseValueError
-from ...options import SkewOptions
+from ...errors import SaltwiseValueError
+from ...strategies import ROUTING
+from ..arrow_engine import WORKER, check_travels, routed, with_names
 from ..compat import call_of
-from ..key_columns import as_column, flattened
+from ..grouping import Grouping
+from ..key_columns import as_column
 from ..mergeable import NULL_IS_A_VALUE, RULES
-from ..session import session_options
-from ..split_groups import apply_split
+from .bound_aggregators import AT, STATES, BoundAggregator, BoundAggregators
+from .map_side import combine
 from .protocol import Aggregator
+from .reduce_side import merge
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation, SparkSession
 
-    from .bound_aggregators import BoundAggregator
+USABLE = ("auto", "local", *ROUTING)
+"""The strategies that Aggregators can use: map tasks combine their own rows, or rows are routed to workers first."""
 
 
-class TakesAggregators:
-    """What :func:`taking_aggregators` puts before a GroupedData of Spark or of Saltwise."""
-
-    _rows: DataFrame
-    _cols: list[Any]
-    _options: SkewOptions
-
-    def agg(self, *exprs: Any, observation: Observation | None = None) -> DataFrame:
-        """Aggregate by Spark's functions and by Aggregators, in one pass.
-
-        Args:
-            exprs: Columns and instances of :class:`saltwise.Aggregator`, in any order, or what ``GroupedData.agg``
-                takes. Beside an Aggregator, a Column is one call of a function.
-            observation: has, when the query has run, ``groups``, ``states`` (that map tasks sent; rows of rare keys
-                come as they are), ``merges``, ``state_bytes``, ``largest_state`` (in bytes) and ``most_states`` (of one
-                key).
-
-        Raises:
-            SaltwiseValueError: a Column is no such call, or there is an observation and no Aggregator.
-            SaltwiseError: numpy is not installed.
-        """
-        if any(isinstance(expr, Aggregator) for expr in exprs):
-            return aggregated(self._rows, self._cols, exprs, self._options, observation)
-        if observation is not None:
-            raise SaltwiseValueError("observation is given, and there is no Aggregator to observe: leave it out.")
-        return super().agg(*exprs)  # type: ignore[misc, no-any-return]
-
-    def applyInPandas(
-        self, func: Callable[..., Any], schema: StructType | str, merge: Callable[[Any], Any] | None = None
-    ) -> DataFrame:
-        """Apply a function of pandas DataFrames to each group, or, where it is said how to merge, to parts of groups.
-
-        Args:
-            func: as for ``GroupedData.applyInPandas``.
-            schema: of what it returns.
-            merge: takes what `func` made of the parts of one group, one after another in one DataFrame, and returns
-                what `func` would have made of the group. Groups are split then, so no task gets more than its share of
-                a hot key; without it they are placed, whole.
-
-        Raises:
-            SaltwiseValueError: there is a merge, and a key is a struct, an array or a map, or the strategy splits
-                nothing.
-            SaltwiseError: there is no merge with ``engine="arrow"``.
-
-        >>> rows = spark.createDataFrame([("a", 1), ("a", 2), ("b", 3)], "k string, v bigint")
-        >>> def totals(rows):
-        ...     return rows.groupby("k", as_index=False)["v"].sum()
-        >>> rows.skew_groupby("k").applyInPandas(totals, "k string, v bigint", merge=totals).orderBy("k").collect()
-        [Row(k='a', v=3), Row(k='b', v=3)]
-        """
-        if merge is not None:
-            return apply_split(self._rows, self._cols, func, schema, merge, self._options)
-        whole = getattr(super(), "applyInPandas", None)
-        if whole is None:
-            raise SaltwiseError("engine='arrow' places no groups: give merge=, or group by the plugin.")
-        return whole(func, schema)  # type: ignore[no-any-return]
-
-
-def taking_aggregators(grouped: Any, df: DataFrame, cols: Sequence[Any], options: SkewOptions) -> Any:
-    """Return the same GroupedData with an ``agg`` that takes Aggregators too.
+def aggregate(grouping: Grouping, exprs: Sequence[Any], observation: Observation | None) -> DataFrame:
+    """Return a DataFrame of one row a group, with names and types as Spark would give them.
 
     Args:
-        grouped: what ``groupBy`` returned, of a classic session or of Connect, or Saltwise's own.
-        df: what was grouped.
-        cols: as they were given.
-        options: likewise.
+        grouping: what to group, and the options.
+        exprs: Columns, and Aggregators, at least one.
+        observation: what :meth:`saltwise.SkewGroupedData.agg` says.
+
+    Raises:
+        SaltwiseValueError: a Column is not one call of an aggregate function, a column does not travel by Arrow,
+            Aggregators cannot use the strategy, or an option was given that they have no use for.
     """
-    of = type(grouped)
-    # Whatever class Spark has for it, and users ask for, it stays one of these.
-    made: Any = object.__new__(type(of.__name__, (TakesAggregators, of), {}))
-    vars(made).update(vars(grouped), _rows=df, _options=options, _cols=flattened(cols))
-    return made
-
-
-def aggregated(
-    df: DataFrame,
-    cols: Sequence[Any],
-    exprs: Sequence[Any],
-    options: SkewOptions,
-    observation: Observation | None,
-) -> DataFrame:
-    """Return a DataFrame of one row a group, with names and types as Spark would give them."""
-    try:
-        from ...splitting.router import settled, settled_head
-        from ...splitting.schemes import SPLITTING
-        from ..arrow_engine import WORKER, check_travels, named, routed
-        from .bound_aggregators import AT, STATES, BoundAggregators
-        from .map_side import combine
-        from .reduce_side import merge
-    except ImportError as error:
-        raise SaltwiseError(f"Aggregators need {error.name}: run pip install 'saltwise[aggregates]'.") from error
-    sparks = [expr for expr in exprs if not isinstance(expr, Aggregator)]
-    ours = [expr for expr in exprs if isinstance(expr, Aggregator)]
-    keys = [as_column(df, col) for col in cols]
-    fields = list(df.groupBy(*keys).agg(*(sparks or [F.count("*")])).schema)
-    shown = fields[: -max(1, len(sparks))]
-    of_sparks = fields[len(fields) - len(sparks) :]
-
-    # Only what is needed travels, under names that the user's cannot clash with.
-    columns, key = named("k", keys or [F.lit(0)])
-    travelling, calls = [*columns], []
-    for i, (column, field) in enumerate(zip(sparks, of_sparks, strict=True)):
-        call, values = _split(column, field.name)
-        columns, held = named(f"v{i}_", values)
-        travelling += columns
-        calls.append(call(held).alias(f"r{i}"))
-    leaving = len(travelling)
-    bound = []
-    for i, each in enumerate(ours):
-        travelling += named(f"a{i}_", [as_column(df, column) for column in each.columns])[0]
-        bound.append(_bound(df, each))
-    aggregators = BoundAggregators(bound, len(key), _task)
-    rows = df.select(*travelling)
-    check_travels(rows, len(key))
-    session = session_options(df.sparkSession)
-    # Map tasks combine the rows that they have, unless it is said how rows are to be spread over workers first.
-    if (options.strategy or session.get("strategy", "auto")).lower() in SPLITTING:
-        rows = routed(rows, len(key), settled(options, session)).drop(WORKER)
-
-    arrays = [StructField(field.name, ArrayType(field.dataType)) for field in rows.schema.fields[leaving:]]
-    sent = [StructField(STATES, BinaryType()), *arrays]
-    _, theta = settled_head(options, session)
-    combined = rows.mapInArrow(
-        combine(aggregators, leaving - len(key) if sparks else None, theta),
-        StructType([*rows.schema.fields[:leaving], *sent]),
-    )
-    # Where spark.sql.retainGroupColumns is off, only what agg names is kept.
-    kept, of_group = named("of_k", key if keys else [F.lit(0)])
-    has_part = F.col(STATES).isNotNull() | F.col(arrays[0].name).isNotNull()
-    part = F.when(has_part, F.struct(*(field.name for field in sent)))
-    groups = combined.groupBy(*(key if keys else [])).agg(*kept, *calls, F.collect_list(part).alias(STATES))
+    grouping.refuse_unused("an Aggregator")
+    settled = grouping.settle(USABLE)
+    query = _query(grouping, exprs)
+    rows = grouping.rows.select(*query.travelling)
+    check_travels(rows, len(query.key))
+    # Map tasks combine the rows that they have, unless a strategy spreads rows over workers first.
+    if settled.strategy in ROUTING:
+        rows = routed(rows, len(query.key), settled).drop(WORKER)
+    groups, columns = _groups(query, rows, settled.theta)
     if observation is not None:
         groups = groups.observe(observation, *_metrics(F.col(STATES)[STATES]))
+    return _results(query, groups, columns)
 
+
+@dataclass(frozen=True)
+class _Query:
+    """What travels to the tasks, under names that cannot clash with the user's, and what comes back."""
+
+    grouping: Grouping
+    exprs: Sequence[Any]
+    travelling: list[Column]
+    """The columns of the key, then those of Spark's aggregates, then those of the Aggregators."""
+    key: list[Column]
+    """The key; a constant where there is none."""
+    calls: list[Column]
+    """Spark's own aggregates, of the columns that travel."""
+    aggregators: BoundAggregators
+    leaving: int
+    """How many columns leave with each row: all but those of the Aggregators."""
+    shown_key: list[StructField]
+    """The fields of the key that Spark would show."""
+    fields: list[StructField]
+    """The fields of Spark's own aggregates."""
+
+
+def _query(grouping: Grouping, exprs: Sequence[Any]) -> _Query:
+    df, keys = grouping.rows, grouping.keys
+    columns = [expr for expr in exprs if not isinstance(expr, Aggregator)]
+    aggregators = [expr for expr in exprs if isinstance(expr, Aggregator)]
+    schema = list(df.groupBy(*keys).agg(*(columns or [F.count("*")])).schema)
+    fields = schema[len(schema) - len(columns) :]
+    travelling, key = with_names("k", keys or [F.lit(0)])
+    calls = []
+    for i, (column, field) in enumerate(zip(columns, fields, strict=True)):
+        call, values = _split(column, field.name)
+        sent, received = with_names(f"v{i}_", values)
+        travelling += sent
+        calls.append(call(received).alias(f"r{i}"))
+    leaving = len(travelling)
+    for i, aggregator in enumerate(aggregators):
+        travelling += with_names(f"a{i}_", [as_column(df, column) for column in aggregator.columns])[0]
+    return _Query(
+        grouping=grouping,
+        exprs=exprs,
+        travelling=travelling,
+        key=key,
+        calls=calls,
+        aggregators=BoundAggregators([_bound(df, aggregator) for aggregator in aggregators], len(key), _task),
+        leaving=leaving,
+        shown_key=schema[: -max(1, len(columns))],
+        fields=fields,
+    )
+
+
+def _groups(query: _Query, rows: DataFrame, theta: float) -> tuple[DataFrame, list[Column]]:
+    """Combine rows in map tasks and group them.
+
+    Returns:
+        A row a group, with a list of its states and rows in the column STATES, and the columns of the key and of
+        Spark's aggregates.
+    """
+    key = query.key
+    fields = rows.schema.fields
+    arrays = [StructField(field.name, ArrayType(field.dataType)) for field in fields[query.leaving :]]
+    part_fields = [StructField(STATES, BinaryType()), *arrays]
+    values = query.leaving - len(key) if query.calls else None
+    combined = rows.mapInArrow(
+        combine(query.aggregators, values, theta), StructType([*fields[: query.leaving], *part_fields])
+    )
+    # Where spark.sql.retainGroupColumns is off, Spark keeps only what agg names.
+    by_key = bool(query.grouping.keys)
+    kept, columns = with_names("of_k", key if by_key else [F.lit(0)])
+    has_part = F.col(STATES).isNotNull() | F.col(arrays[0].name).isNotNull()
+    part = F.when(has_part, F.struct(*(field.name for field in part_fields)))
+    grouped = combined.groupBy(*(key if by_key else []))
+    groups = grouped.agg(*kept, *query.calls, F.collect_list(part).alias(STATES))
+    return groups, columns + [F.col(f"r{i}") for i in range(len(query.calls))]
+
+
+def _results(query: _Query, groups: DataFrame, columns: Sequence[Column]) -> DataFrame:
+    """Merge the states and rows of each group; return the columns as the user asked for them."""
+    spark, keys = groups.sparkSession, len(query.key)
     # A row for each part; the first has all else of the group. Without keys there may be a group without rows.
-    of_group += [F.col(f"r{i}") for i in range(len(calls))]
-    states = groups.select(*of_group, F.posexplode_outer(STATES).alias(AT, STATES))
+    parts = groups.select(*columns, F.posexplode_outer(STATES).alias(AT, STATES))
     at = F.coalesce(F.col(AT), F.lit(0))
-    once, of_first = named("g", [F.when(at == 0, column) for column in of_group])
-    states = states.select(*once, at.alias(AT), f"{STATES}.*")
-    results = [StructField(f"m{i}", type_of(df.sparkSession, each.returns)) for i, each in enumerate(ours)]
-    stock = [*(shown if len(shown) == len(key) else [None] * len(key)), *of_sparks]
-    first = [
-        StructField(each.name, each.dataType, field is None or field.nullable)
-        for each, field in zip(states.schema, stock, strict=False)
+    once, received = with_names("g", [F.when(at == 0, column) for column in columns])
+    parts = parts.select(*once, at.alias(AT), f"{STATES}.*")
+    results = [
+        StructField(f"m{i}", type_of(spark, each.aggregator.returns)) for i, each in enumerate(query.aggregators)
     ]
-    whole = states.mapInArrow(merge(aggregators, len(once)), StructType([*first, *results]))
-    column_of = dict(zip(map(id, sparks), zip(of_first[len(key) :], of_sparks, strict=True), strict=True))
-    out = [column.alias(field.name, metadata=field.metadata) for column, field in zip(of_first, shown, strict=False)]
-    made = iter(zip(results, bound, strict=True))
-    for expr in exprs:
+    # What Spark says cannot be NULL stays so.
+    shown_key = query.shown_key if len(query.shown_key) == keys else [None] * keys
+    first = [
+        StructField(sent.name, sent.dataType, field is None or field.nullable)
+        for sent, field in zip(parts.schema, [*shown_key, *query.fields], strict=False)
+    ]
+    whole = parts.mapInArrow(merge(query.aggregators, len(once)), StructType([*first, *results]))
+    return whole.select(
+        *(_as(column, field) for column, field in zip(received, query.shown_key, strict=False)),
+        *_in_order(query, received[keys:], results),
+    )
+
+
+def _in_order(query: _Query, columns: Sequence[Column], results: Sequence[StructField]) -> list[Column]:
+    """Return Spark's aggregates and the results of Aggregators in the order in which the user named them."""
+    sparks = iter(zip(columns, query.fields, strict=True))
+    ours = iter(zip(results, query.aggregators, strict=True))
+    ordered = []
+    for expr in query.exprs:
         if isinstance(expr, Aggregator):
-            result, each_bound = next(made)
-            out.append(F.col(result.name).alias(expr.name or f"{type(expr).__name__}({', '.join(each_bound.names)})"))
+            result, bound = next(ours)
+            name = expr.name or f"{type(expr).__name__}({', '.join(bound.names)})"
+            ordered.append(F.col(result.name).alias(name))
         else:
-            column, field = column_of[id(expr)]
-            out.append(column.alias(field.name, metadata=field.metadata))
-    return whole.select(*out)
+            ordered.append(_as(*next(sparks)))
+    return ordered
+
+
+def _as(column: Column, field: StructField) -> Column:
+    return column.alias(field.name, metadata=field.metadata)
 
 
 DISTINCT: dict[str, Callable[..., Column]] = {"count": F.count_distinct, "sum": F.sum_distinct}
@@ -231,8 +220,6 @@ def _split(column: Column, name: str) -> tuple[Callable[[list[Column]], Column],
 
 def _bound(df: DataFrame, each: Aggregator) -> BoundAggregator:
     from pyspark.sql.pandas.types import to_arrow_type
-
-    from .bound_aggregators import BoundAggregator
 
     sent = copy.copy(each)
     # Columns do not travel to tasks.
