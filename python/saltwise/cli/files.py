@@ -1,4 +1,4 @@
-"""Reads a table from a file or a folder, and says in one sentence why it cannot."""
+"""Reads a table from a file or a folder. If that fails, one sentence tells why."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _COMPRESSED = {".gz", ".bz2", ".zst", ".lz4", ".snappy"}
 
 
 def read_file(spark: SparkSession, path: str, format: str | None = None) -> DataFrame:
-    """Return a file, a folder of files or what a pattern matches as a DataFrame; a CSV has a header line.
+    """Return a file, a folder of files or the files of a pattern as a DataFrame. A CSV has a header line.
 
     Args:
-        path: of this machine, or an address that Spark can read, such as ``s3a://bucket/events``.
-        format: one of FORMATS; by default it is told by the names of the files.
+        path: a path of this machine, or an address that Spark can read, such as ``s3a://bucket/events``.
+        format: one of FORMATS; by default the names of the files tell it.
 
     Raises:
-        SaltwiseError: the path does not exist, or its content is of another format.
-        SaltwiseValueError: the format is none of FORMATS, or the names do not tell it.
+        SaltwiseError: the path does not exist, or its content has another format.
+        SaltwiseValueError: the format is not one of FORMATS, or the names do not tell it.
 
     >>> read_file(spark, "flights.parquet").columns  # doctest: +SKIP
     ['carrier', 'dep_delay']
@@ -56,11 +56,11 @@ def read_file(spark: SparkSession, path: str, format: str | None = None) -> Data
 
 
 def format_of(path: str, format: str | None = None) -> str:
-    """Return the format to read a path in: the one given, or the one that the names of the files tell.
+    """Return the format of a path: the given one, or the one that the names of the files tell.
 
     Raises:
         SaltwiseError: the path does not exist.
-        SaltwiseValueError: the format is none of FORMATS, or the names do not tell it.
+        SaltwiseValueError: the format is not one of FORMATS, or the names do not tell it.
 
     >>> format_of("s3a://bucket/day=1/part-0.csv.gz")
     'csv'
@@ -72,10 +72,10 @@ def format_of(path: str, format: str | None = None) -> str:
 
 
 def column(df: DataFrame, name: str) -> str:
-    """Return how Spark spells a column: with a dot or a blank in its name, or a field of a struct.
+    """Return a column in Spark's spelling. Its name may have dots or blanks, or it may be a field of a struct.
 
     Raises:
-        SaltwiseValueError: there is no such column; the message names the nearest one.
+        SaltwiseValueError: there is no such column. The message names the nearest one.
 
     >>> column(spark.range(1), "id")
     '`id`'
@@ -89,7 +89,7 @@ def column(df: DataFrame, name: str) -> str:
 
 
 def check_exists(path: str) -> None:
-    """Raise a SaltwiseError that names the nearest file, where a path of this machine does not exist."""
+    """Raise a SaltwiseError if a path of this machine does not exist. The message names the nearest file."""
     file = Path(path)
     if "://" in path or file.exists() or set("*?[{") & set(path):
         return
@@ -101,18 +101,18 @@ def check_exists(path: str) -> None:
 
 
 def unreadable(path: str, format: str, cause: Exception | str) -> SaltwiseError:
-    """Make the error for a path whose content is not of its format."""
+    """Make the error for a path whose content does not have its format."""
     why = cause if isinstance(cause, str) else first_sentence(root_cause(cause))
     return SaltwiseError(f"{path!r} cannot be read as {format}, because {why}; the formats are {', '.join(FORMATS)}.")
 
 
 def _address(path: str) -> str:
-    """Return a path that means the same to Spark, whose folder may be another one."""
+    """Return a path that means the same to Spark, whose current folder may differ."""
     return path if "://" in path else str(Path(path).absolute())
 
 
 def _format_of_names(path: str) -> str:
-    """Tell the format by the name, or by the names of the files in the folder."""
+    """Return the format that the name tells, or the names of the files in the folder."""
     folder = Path(path)
     names = [path]
     if folder.is_dir():

@@ -1,4 +1,4 @@
-"""Draws what each worker received, before and after."""
+"""Draws the rows that each worker received, before and after."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _NAMES = {BEFORE: "by key (hash)", AFTER: "with D-Choices"}
 
 
 def check_can_draw(path: Path) -> None:
-    """Raise where :func:`draw_loads` would, before the work that it draws.
+    """Raise if :func:`draw_loads` would fail, so that it fails before the queries run.
 
     Raises:
         DemoExtraMissingError: matplotlib is not installed.
-        SaltwiseValueError: there is no such folder, or the suffix names no format of pictures.
+        SaltwiseValueError: the folder does not exist, or the suffix is not that of a picture format.
     """
     try:
         from matplotlib.backend_bases import FigureCanvasBase
@@ -32,18 +32,18 @@ def check_can_draw(path: Path) -> None:
     if path.suffix.removeprefix(".") not in formats:
         raise SaltwiseValueError.unknown("suffix of the picture", path.suffix, [f".{name}" for name in formats])
     if not path.parent.is_dir():
-        raise SaltwiseValueError(f"folder of the picture is {str(path.parent)!r}; it must be one that exists.")
+        raise SaltwiseValueError(f"folder of the picture is {str(path.parent)!r}; it must exist.")
 
 
 def draw_loads(outcomes: list[Outcome], path: Path) -> None:
-    """Draw the rows of every worker as bars, key grouping beside D-Choices, a line for each query.
+    """Draw the rows of every worker as bars: key grouping beside D-Choices, one line per query.
 
     Args:
-        outcomes: what :func:`saltwise.cli.demo.run` returned.
-        path: the file; its suffix says the format, such as ``.png`` or ``.svg``.
+        outcomes: results of :func:`saltwise.cli.demo.run`.
+        path: the file. Its suffix tells the format, such as ``.png`` or ``.svg``.
 
     Raises:
-        SaltwiseError: as :func:`check_can_draw`.
+        SaltwiseError: as for :func:`check_can_draw`.
     """
     check_can_draw(path)
     from matplotlib.figure import Figure

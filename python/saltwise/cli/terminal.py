@@ -1,4 +1,4 @@
-"""What a command needs around its work: a quiet Spark, a console, and a sign of life."""
+"""What every command needs: a quiet Spark session, a console, and a progress display."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 
 def console() -> Console:
-    """Return a console as wide as the terminal; where there is none, wide enough for plans."""
+    """Return a console as wide as the terminal. Without a terminal, it is wide enough for plans."""
     return Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=120)
 
 
 def progress_bar(screen: Console) -> Progress:
-    """Return a bar for long work, which is shown in a terminal only and leaves nothing behind."""
+    """Return a progress bar. It is shown only in a terminal, and disappears at the end."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     return Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal)
 
 
 @contextmanager
 def quiet_session() -> Iterator[SparkSession]:
-    """Yield a session with the plugin, of its own: its confs and views are nobody else's.
+    """Yield a new session with the plugin. It shares no confs and views with other sessions.
 
-    Where no Spark runs in this process, it starts without a word on the terminal, and stops in the end.
+    If Spark does not run in this process, it starts without any output on the terminal, and stops at the end.
 
     Raises:
         SaltwiseError: Spark does not start.
@@ -70,7 +70,7 @@ def _session(warehouse: str | None = None) -> SparkSession:
 
 @contextmanager
 def _no_logging() -> Iterator[None]:
-    """Stop pyspark from logging each error a second time, with its Java trace."""
+    """Stop pyspark from logging each error again with its Java trace."""
     before = logging.root.manager.disable
     logging.disable(logging.ERROR)
     try:
@@ -81,9 +81,9 @@ def _no_logging() -> Iterator[None]:
 
 @contextmanager
 def _stderr_of_children_kept() -> Iterator[None]:
-    """Send what a child process says from now on to a file, and show its last line if the child fails.
+    """Send the stderr of child processes that start now to a file. If one fails, its last line becomes the error.
 
-    The Java that runs Spark keeps the stderr with which it starts: log4j, hints of the JVM, everything.
+    Spark's Java process keeps the stderr with which it starts. It writes log4j messages and hints of the JVM there.
     """
     sys.stderr.flush()
     own = os.dup(2)
@@ -103,18 +103,18 @@ def _stderr_of_children_kept() -> Iterator[None]:
 
 
 class SparkTasks:
-    """How many tasks of the running stages are done; it is asked each time the terminal draws it.
+    """How many tasks of the running stages are done. It is evaluated each time the terminal draws it.
 
     >>> with console().status(SparkTasks(spark, "Counting")):  # doctest: +SKIP
     ...     spark.range(10**9).count()
     """
 
-    def __init__(self, spark: SparkSession, doing: str) -> None:
+    def __init__(self, spark: SparkSession, activity: str) -> None:
         self._tracker = spark.sparkContext.statusTracker()
-        self._doing = doing
+        self._activity = activity
 
     def __rich__(self) -> str:
         stages = [self._tracker.getStageInfo(stage) for stage in self._tracker.getActiveStageIds()]
         done = sum(stage.numCompletedTasks for stage in stages if stage)
         total = sum(stage.numTasks for stage in stages if stage)
-        return f"{self._doing}: {done} of {total} tasks done" if total else self._doing
+        return f"{self._activity}: {done} of {total} tasks done" if total else self._activity
