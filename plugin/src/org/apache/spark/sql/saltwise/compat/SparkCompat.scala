@@ -6,53 +6,63 @@ import scala.reflect.ClassTag
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, NamedExpression, ScalarSubquery}
+import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LogicalPlan}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.execution.exchange.{REPARTITION_BY_NUM, ShuffleExchangeExec, ShuffleOrigin}
+import org.apache.spark.sql.execution.exchange._
 import org.apache.spark.sql.internal.{SessionState, SharedState}
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.types.StringType
 
 /**
- * Everything that differs between the supported lines of Spark: constructors with more parameters in later lines, and
- * classes that moved or that only some lines have.
+ * Everything that differs between the supported lines of Spark: constructors that got more
+ * parameters, classes that moved, and classes that only some lines have.
  */
 object SparkCompat {
 
-  /** An exchange with a number of partitions that AQE keeps. */
+  /** An exchange. AQE keeps its number of partitions. */
   def exchange(partitioning: Partitioning, child: SparkPlan): ShuffleExchangeExec = {
     val noAdvisorySize: Option[Long] = None
     val notPipelined = java.lang.Boolean.FALSE
-    make[ShuffleExchangeExec](Seq(partitioning, child, REPARTITION_BY_NUM: ShuffleOrigin, noAdvisorySize), notPipelined)
+    construct[ShuffleExchangeExec](
+      Seq(partitioning, child, REPARTITION_BY_NUM: ShuffleOrigin, noAdvisorySize), notPipelined)
   }
 
   /** An aggregate over all rows. */
   def aggregate(result: NamedExpression, child: LogicalPlan): Aggregate =
-    make[Aggregate](Seq(Nil, Seq(result), child), None)
+    construct[Aggregate](Seq(Nil, Seq(result), child), None)
 
-  def scalarSubquery(plan: LogicalPlan): ScalarSubquery =
-    make[ScalarSubquery](Seq(plan, Seq.empty[Expression], NamedExpression.newExprId, Seq.empty[Expression]), None)
+  def scalarSubquery(plan: LogicalPlan): ScalarSubquery = {
+    val (noOuterReferences, noJoinConditions) = (Seq.empty[Expression], Seq.empty[Expression])
+    construct[ScalarSubquery](
+      Seq(plan, noOuterReferences, NamedExpression.newExprId, noJoinConditions), None)
+  }
 
   def withProperties(table: CatalogTable, properties: Map[String, String]): CatalogTable = {
     val fields = table.productIterator.map(_.asInstanceOf[AnyRef]).toSeq
-    // The first of its fields that is this map; those that are ignored may be the same empty one.
-    make[CatalogTable](fields.updated(fields.indexWhere(_ eq table.properties), properties), None)
+    // A later field, the ignored properties, may be the same empty map. So this takes the first.
+    val index = fields.indexWhere(_ eq table.properties)
+    construct[CatalogTable](fields.updated(index, properties), None)
   }
 
-  /** `SparkSession` became an interface in 4.0, hence the call by name. */
+  /** Called by name, because from Spark 4.0 only a subclass of `SparkSession` has this method. */
   def state(session: SparkSession): SessionState =
     session.getClass.getMethod("sessionState").invoke(session).asInstanceOf[SessionState]
 
-  /** The stream whose batch is planned in this thread. Its class moved in 4.1, so the map is taken for one of its interface. */
+  /**
+   * The stream whose batch is planned in this thread. The class of streams moved in Spark 4.1, so
+   * the map is cast to one of their interface.
+   */
   def runningStream(session: SparkSession): Option[StreamingQuery] =
     Option(session.sparkContext.getLocalProperty("sql.streaming.queryId")).flatMap { id =>
-      val shared = session.getClass.getMethod("sharedState").invoke(session).asInstanceOf[SharedState]
-      Option(shared.activeStreamingQueries.asInstanceOf[JavaMap[UUID, StreamingQuery]].get(UUID.fromString(id)))
+      val shared =
+        session.getClass.getMethod("sharedState").invoke(session).asInstanceOf[SharedState]
+      val streams = shared.activeStreamingQueries.asInstanceOf[JavaMap[UUID, StreamingQuery]]
+      Option(streams.get(UUID.fromString(id)))
     }
 
-  /** Whether equal strings of this type may have different bytes. Only 4.0 and later have collations. */
+  /** Whether equal strings of this type may have different bytes. Spark 3.5 has no collations. */
   def isCollated(string: StringType): Boolean =
     binaryEquality.exists(!_.invoke(string).asInstanceOf[Boolean])
 
@@ -64,20 +74,26 @@ object SparkCompat {
     Class.forName("org.apache.spark.sql.catalyst.expressions.CollationKey")
       .getConstructor(classOf[Expression]).newInstance(string).asInstanceOf[Expression]
 
-  private def make[T](first: Seq[AnyRef], more: AnyRef)(implicit node: ClassTag[T]): T = {
+  /** Calls the longest constructor. Each parameter after those in `arguments` gets `default`. */
+  private def construct[T](arguments: Seq[AnyRef], default: AnyRef)(
+      implicit node: ClassTag[T]): T = {
     val constructor = node.runtimeClass.getConstructors.maxBy(_.getParameterCount)
-    constructor.newInstance(first ++ Seq.fill(constructor.getParameterCount - first.length)(more): _*).asInstanceOf[T]
+    val missing = constructor.getParameterCount - arguments.length
+    constructor.newInstance(arguments ++ Seq.fill(missing)(default): _*).asInstanceOf[T]
   }
 }
 
-/** What hands each group, as a whole, to a function in Python. Spark 3.5 has no FlatMapGroupsInArrow. */
+/** Nodes that give whole groups to a function of the user. Their classes differ between lines. */
 object GroupMap {
+
+  /** The keys of a node that calls Python. Spark 3.5 has no FlatMapGroupsInArrow. */
   def keys(plan: LogicalPlan): Option[Seq[Attribute]] = plan.nodeName match {
-    case "FlatMapGroupsInPandas" | "FlatMapGroupsInArrow" => Some(plan.productElement(0).asInstanceOf[Seq[Attribute]])
+    case "FlatMapGroupsInPandas" | "FlatMapGroupsInArrow" =>
+      Some(plan.productElement(0).asInstanceOf[Seq[Attribute]])
     case _ => None
   }
 
-  /** What keeps a state for each group, in Scala and in Python; their classes differ between the versions. */
+  /** Whether a function in Scala or in Python keeps a state for each group. */
   def keepsState(plan: LogicalPlan): Boolean = plan.nodeName match {
     case "FlatMapGroupsWithState" | "FlatMapGroupsInPandasWithState" => true
     case name => name.startsWith("TransformWithState")

@@ -3,14 +3,15 @@ package org.apache.spark.sql.saltwise.placement
 import scala.collection.mutable
 
 /**
- * Largest first: the hottest key goes to the least loaded worker, then the next one (Graham, "Bounds on Multiprocessing
- * Timing Anomalies", SIAM J. Appl. Math. 1969). The same as largestfirst.py.
+ * Largest first: the hottest key goes to the least loaded worker, then the next key, and so on
+ * (Graham, "Bounds on Multiprocessing Timing Anomalies", SIAM J. Appl. Math. 1969). Equal to
+ * largest_first.py.
  */
 object LargestFirst {
 
   /**
-   * @param keys   hashes of the hot keys with the share of each, each one once
-   * @param others where the other keys are, supposed to be spread evenly
+   * @param keys   hash and share of each hot key, each key once
+   * @param others places the other keys, which are assumed to be spread evenly
    */
   def apply(keys: Seq[(Long, Double)], others: PartitionFunction): HashPair = {
     val idle = Seq.tabulate(others.workers)(worker => (0.0, worker))

@@ -15,8 +15,9 @@ import org.apache.spark.sql.saltwise.routing.HashFamily
 import org.apache.spark.unsafe.hash.Murmur3_x86_32
 
 /**
- * Which worker owns a key, by the key's 64-bit hash: Gedik, "Partitioning functions for stateful data parallelism in
- * stream processing", VLDB Journal 2014. The same functions as in Python (partition.py, consistenthash.py, hashpair.py).
+ * The worker that owns a key, as a function of the key's 64-bit hash (Gedik, "Partitioning
+ * functions for stateful data parallelism in stream processing", VLDB Journal 2014). Equal to the
+ * functions in Python (partition_function.py, consistent_hash.py, hash_pair.py).
  */
 sealed trait PartitionFunction {
   def workers: Int
@@ -29,14 +30,14 @@ final case class UniformHash(workers: Int) extends PartitionFunction {
 }
 
 /**
- * The worker whose replica comes next on a ring of 2^64 places, clockwise from the hash of the key. Replica r of worker w
- * stands at F_1 and F_2 of 2^32 w + r, 31 bits each.
+ * The worker whose replica comes next on a ring of 2^64 places, clockwise from the hash of the key.
+ * Replica r of worker w is at the place that F_1 and F_2 of 2^32 w + r make, 31 bits each.
  */
 final case class ConsistentHash(workers: Int, replicas: Int) extends PartitionFunction {
   private val ring = ConsistentHash.ring(workers, replicas)
 
   override def place(key: Long): Int = {
-    val point = key ^ Long.MinValue // in unsigned order
+    val point = key ^ Long.MinValue // so that signed comparison gives the unsigned order
     var (low, high) = (0, ring.places.length)
     while (low < high) {
       val middle = (low + high) >>> 1
@@ -49,10 +50,13 @@ final case class ConsistentHash(workers: Int, replicas: Int) extends PartitionFu
 object ConsistentHash {
   private final class Ring(val places: Array[Long], val owners: Array[Int])
 
-  /** Every task of a stage needs the same one. */
+  /** By workers and replicas. All tasks of a stage share a ring. */
   private val rings = new ConcurrentHashMap[(Int, Int), Ring]
 
-  private def ring(workers: Int, replicas: Int): Ring = rings.computeIfAbsent((workers, replicas), _ => {
+  private def ring(workers: Int, replicas: Int): Ring =
+    rings.computeIfAbsent((workers, replicas), _ => newRing(workers, replicas))
+
+  private def newRing(workers: Int, replicas: Int): Ring = {
     val places = for (worker <- 0 until workers; replica <- 0 until replicas) yield {
       val name = (worker.toLong << 32) + replica
       def half(i: Int): Long = Murmur3_x86_32.hashLong(name, i) & Int.MaxValue
@@ -60,50 +64,59 @@ object ConsistentHash {
     }
     val clockwise = places.sortBy(_._1)
     new Ring(clockwise.map(_._1).toArray, clockwise.map(_._2).toArray)
-  })
+  }
 }
 
-/** The hash pair: hot keys have a worker of their own in a table, and all others that of another function. */
-final case class HashPair(explicit: Map[Long, Int], others: PartitionFunction) extends PartitionFunction {
+/** The hash pair: a table with the workers of hot keys, and a function for all other keys. */
+final case class HashPair(explicit: Map[Long, Int], others: PartitionFunction)
+  extends PartitionFunction {
   override def workers: Int = others.workers
   override def place(key: Long): Int = explicit.getOrElse(key, others.place(key))
 }
 
-/** Partition functions as JSON, version 1; partitionformat.py says what it looks like. */
+/** Partition functions as JSON, version 1. function_json.py describes the format. */
 object PartitionFunction {
   private val Format = "saltwise partition function"
 
-  /** @param keyType the keys' type in SQL, on which their hash depends */
+  /** @param keyType the SQL types of the key's columns, because the hash depends on them */
   final case class Saved(function: PartitionFunction, keyType: String)
 
   def keyType(keys: Seq[Expression]): String = keys.map(_.dataType.catalogString).mkString(", ")
 
   def toJson(function: PartitionFunction, keyType: String): String = {
-    val (kind, more) = function match {
+    val (kind, fields) = function match {
       case _: UniformHash => ("uniform", "")
-      case ConsistentHash(_, replicas) => ("consistent", s""", "replicas": $replicas""")
-      case HashPair(explicit, others) => ("pair", s""", "replicas": ${others match {
-        case ConsistentHash(_, replicas) => replicas
-        case _ => 0
-      }}, "explicit": ${explicit.map { case (key, worker) => s""""$key": $worker""" }.mkString("{", ", ", "}")}""")
+      case ring: ConsistentHash => ("consistent", s""", "replicas": ${replicas(ring)}""")
+      case HashPair(explicit, others) =>
+        val table = explicit.map { case (key, worker) => s""""$key": $worker""" }
+        val json = table.mkString("{", ", ", "}")
+        ("pair", s""", "replicas": ${replicas(others)}, "explicit": $json""")
     }
-    val content = s"""{"format": "$Format", "version": 1, "kind": "$kind", "key_type": "$keyType", """ +
-      s""""hash": "xxhash64", "workers": ${function.workers}$more"""
+    val content = s"""{"format": "$Format", "version": 1, "kind": "$kind", """ +
+      s""""key_type": "$keyType", "hash": "xxhash64", "workers": ${function.workers}$fields"""
     s"""$content, "crc32": ${checksum(new ObjectMapper().readTree(content + "}"))}}"""
+  }
+
+  private def replicas(function: PartitionFunction): Int = function match {
+    case ConsistentHash(_, replicas) => replicas
+    case _ => 0
   }
 
   /**
    * Reads a function.
    *
-   * @throws SaltwiseException where the text is none, a newer one, or damaged
+   * @throws SaltwiseException where the text is not a partition function, or is newer or damaged
    */
   def fromJson(text: String): Saved = {
     val json = try new ObjectMapper().readTree(text) catch {
       case NonFatal(_) => refuse("the text is no JSON")
     }
-    if (json == null || json.path("format").asText != Format) refuse("the text is JSON, and no partition function")
+    if (json == null || json.path("format").asText != Format) {
+      refuse("the text is JSON, and no partition function")
+    }
     if (json.path("version").asInt != 1) {
-      refuse(s"the partition function has version ${json.path("version")}, and version 1 is read here")
+      refuse(
+        s"the partition function has version ${json.path("version")}, and version 1 is read here")
     }
     if (json.path("crc32").asLong(-1) != checksum(json)) {
       refuse("the partition function is damaged: its checksum does not match")
@@ -115,13 +128,15 @@ object PartitionFunction {
       case "consistent" => others
       case "pair" =>
         val explicit = json.path("explicit")
-        HashPair(explicit.fieldNames.asScala.map(key => key.toLong -> explicit.get(key).asInt).toMap, others)
-      case other => refuse(s"the partition function is '$other'; it must be uniform or consistent or pair")
+        val table = explicit.fieldNames.asScala.map(key => key.toLong -> explicit.get(key).asInt)
+        HashPair(table.toMap, others)
+      case other =>
+        refuse(s"the partition function is '$other'; it must be uniform or consistent or pair")
     }
     Saved(function, json.path("key_type").asText)
   }
 
-  /** That of Python's json.dumps with sorted keys. */
+  /** The CRC-32 of the text that Python's json.dumps writes with sorted keys. */
   private def checksum(json: JsonNode): Long = {
     def text(node: JsonNode): String = if (!node.isObject) node.toString else {
       node.fieldNames.asScala.toSeq.filter(_ != "crc32").sorted
@@ -133,5 +148,6 @@ object PartitionFunction {
   }
 
   private def refuse(why: String): Nothing =
-    throw new SaltwiseException(s"$why; give a text that to_json of saltwise.placement.function_json wrote.")
+    throw new SaltwiseException(
+      s"$why; give a text that to_json of saltwise.placement.function_json wrote.")
 }

@@ -15,7 +15,8 @@ import org.apache.spark.unsafe.types.UTF8String
  * @param function the partition function as JSON, the same for every row
  */
 final case class PlaceKey(key: Expression, function: Expression) extends BinaryExpression {
-  @transient private lazy val placement = PartitionFunction.fromJson(function.eval().toString).function
+  @transient private lazy val placement =
+    PartitionFunction.fromJson(function.eval().toString).function
 
   override def left: Expression = key
   override def right: Expression = function
@@ -29,34 +30,40 @@ final case class PlaceKey(key: Expression, function: Expression) extends BinaryE
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
     val self = ctx.addReferenceObj("placeKey", this)
     val hash = key.genCode(ctx)
-    ev.copy(code = code"${hash.code} final int ${ev.value} = $self.place(${hash.value});", isNull = FalseLiteral)
+    ev.copy(
+      code = code"${hash.code} final int ${ev.value} = $self.place(${hash.value});",
+      isNull = FalseLiteral)
   }
 
-  override protected def withNewChildrenInternal(newLeft: Expression, newRight: Expression): PlaceKey =
-    PlaceKey(newLeft, newRight)
+  override protected def withNewChildrenInternal(
+      newLeft: Expression, newRight: Expression): PlaceKey = PlaceKey(newLeft, newRight)
 }
 
 /**
- * The partition function, as JSON, that places the keys of a sketch by [[LargestFirst]], and all others by F_1.
+ * The partition function, as JSON, that places the keys of a sketch by [[LargestFirst]], and all
+ * other keys by F_1.
  *
- * @param sketch  of the keys' 64-bit hashes
- * @param squared whether a key costs the square of what the sketch counts
+ * @param sketch  a sketch of the keys' 64-bit hashes
+ * @param squared whether the cost of a key is the square of its count in the sketch
  */
-final case class PlaceLargestFirst(sketch: Expression, workers: Int, keyType: String, squared: Boolean)
+final case class PlaceLargestFirst(
+    sketch: Expression, workers: Int, keyType: String, squared: Boolean)
   extends UnaryExpression {
 
   override def child: Expression = sketch
   override def dataType: DataType = StringType
 
   override protected def nullSafeEval(bytes: Any): Any = {
-    val seen = ItemSketch.deserialize(bytes.asInstanceOf[Array[Byte]])
-    // By the lower bounds: on even keys each counter holds what many keys left there.
-    val counts = seen.top(seen.size)
-      .map(counter => (seen.value(counter).asInstanceOf[Long], (seen.count(counter) - seen.error(counter)).toDouble))
-      .filter(_._2 > 0)
+    val keys = ItemSketch.deserialize(bytes.asInstanceOf[Array[Byte]])
+    // Lower bounds: where no key is hot, the count of a counter was left there by many keys.
+    val counts = keys.top(keys.size).map { counter =>
+      val certain = (keys.count(counter) - keys.error(counter)).toDouble
+      (keys.value(counter).asInstanceOf[Long], certain)
+    }.filter(_._2 > 0)
     val costs = if (squared) counts.map { case (key, count) => (key, count * count) } else counts
-    val all = math.max(1.0, if (squared) costs.map(_._2).sum else seen.total.toDouble)
-    val placed = LargestFirst(costs.map { case (key, cost) => (key, cost / all) }, UniformHash(workers))
+    val total = math.max(1.0, if (squared) costs.map(_._2).sum else keys.total.toDouble)
+    val shares = costs.map { case (key, cost) => (key, cost / total) }
+    val placed = LargestFirst(shares, UniformHash(workers))
     UTF8String.fromString(PartitionFunction.toJson(placed, keyType))
   }
 
@@ -65,11 +72,14 @@ final case class PlaceLargestFirst(sketch: Expression, workers: Int, keyType: St
     nullSafeCodeGen(ctx, ev, bytes => s"${ev.value} = (UTF8String) $self.nullSafeEval($bytes);")
   }
 
-  override protected def withNewChildInternal(newChild: Expression): PlaceLargestFirst = copy(sketch = newChild)
+  override protected def withNewChildInternal(newChild: Expression): PlaceLargestFirst =
+    copy(sketch = newChild)
 }
 
-/** How many bytes a row takes. */
-final case class RowBytes(columns: Seq[Expression]) extends Expression with codegen.CodegenFallback {
+/** The size of a row in bytes. */
+final case class RowBytes(columns: Seq[Expression])
+  extends Expression with codegen.CodegenFallback {
+
   @transient private lazy val project = UnsafeProjection.create(columns)
 
   override def children: Seq[Expression] = columns

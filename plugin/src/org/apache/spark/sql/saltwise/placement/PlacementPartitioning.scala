@@ -4,11 +4,12 @@ import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.plans.physical._
 
 /**
- * Partitions rows by a partition function of their key. All rows of a key are in one partition, so it satisfies a
- * clustering by these keys, and no exchange follows.
+ * Partitions rows by a partition function of their key. All rows of a key are in one partition, so
+ * this satisfies a clustering by these keys, and no exchange follows.
  *
- * Spark's exchange takes its own partitionings only, so this is a HashPartitioning whose partition id is not Spark's hash.
- * It is therefore never taken for one: a join does not match it with another side.
+ * Spark's exchange accepts only Spark's own partitionings, so this is a HashPartitioning whose
+ * partition id is not Spark's hash. A join therefore must not match it with its other side, and
+ * [[PlacementShuffleSpec]] prevents that.
  *
  * @param worker a [[PlaceKey]]
  */
@@ -19,26 +20,29 @@ final class PlacementPartitioning(keys: Seq[Expression], workers: Int, val worke
   override def partitionIdExpression: Expression = worker
 
   override def satisfies0(required: Distribution): Boolean = required match {
-    // What streaming keeps from batch to batch lies by Spark's hash.
+    // The states that streaming keeps from batch to batch are partitioned by Spark's hash.
     case _: StatefulOpClusteredDistribution => false
     case _ => super.satisfies0(required)
   }
 
-  override def createShuffleSpec(distribution: ClusteredDistribution): ShuffleSpec = PlacementShuffleSpec(workers)
+  override def createShuffleSpec(distribution: ClusteredDistribution): ShuffleSpec =
+    PlacementShuffleSpec(workers)
 
-  override protected def withNewChildrenInternal(children: IndexedSeq[Expression]): PlacementPartitioning =
+  override protected def withNewChildrenInternal(
+      children: IndexedSeq[Expression]): PlacementPartitioning =
     new PlacementPartitioning(children.init, workers, children.last)
 
   override def canEqual(other: Any): Boolean = other.isInstanceOf[PlacementPartitioning]
   override def equals(other: Any): Boolean = other match {
-    case that: PlacementPartitioning => that.numPartitions == workers && that.children == children
+    case that: PlacementPartitioning =>
+      that.numPartitions == workers && that.children == children
     case _ => false
   }
   override def hashCode(): Int = 31 * children.hashCode + workers
   override def toString: String = s"placement(${keys.mkString(", ")}, $workers)"
 }
 
-/** Fits no other side of a join, and no other side can be made to fit it. */
+/** Matches no other side of a join, and Spark cannot make another side match it. */
 final case class PlacementShuffleSpec(numPartitions: Int) extends ShuffleSpec {
   override def isCompatibleWith(other: ShuffleSpec): Boolean = false
   override def canCreatePartitioning: Boolean = false

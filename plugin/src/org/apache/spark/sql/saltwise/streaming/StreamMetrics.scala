@@ -9,22 +9,30 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
 import org.apache.spark.sql.saltwise.{DChoices, SkewOptions}
 import org.apache.spark.sql.saltwise.plan.GroupingKeys
-import org.apache.spark.sql.saltwise.routing.{FindOptimalChoices, HeadKey, HeadRouter, HotKey, HotKeyRouter}
-import org.apache.spark.sql.saltwise.sketch.{HeavyHitters, ItemSketch, SketchArguments, SpaceSavingAgg}
-import org.apache.spark.sql.saltwise.split.Received
+import org.apache.spark.sql.saltwise.routing._
+import org.apache.spark.sql.saltwise.sketch._
 import org.apache.spark.sql.types._
 
-/** What a micro-batch tells of its keys and workers: `StreamingQueryProgress.observedMetrics`, for users and for the next batch. */
+/**
+ * The metrics of a micro-batch about its keys and workers, in
+ * `StreamingQueryProgress.observedMetrics`. Users read them, and the next batch does.
+ */
 object StreamMetrics {
 
-  /** What the metrics of the workers are called, after the name of those of the rows. */
+  /** The metrics of the workers have the name of the metrics of the rows, followed by this. */
   val Received = ".received"
 
-  /** A key with a share of theta has about so many rows in the batches that are looked at: a share is off by an eighth. */
+  /**
+   * A key with a share of theta has about this many rows in the batches that are read. The standard
+   * error of its share is then an eighth of the share.
+   */
   private val RowsOfHeadKey = 64
 
-  /** Columns strategy, workers, and head: what [[HeadOfSketch]] makes of the keys. */
-  def ofRows(keys: Seq[Expression], options: SkewOptions, hot: Option[Seq[HotKey]]): Seq[NamedExpression] = {
+  /** The columns strategy, workers, and head, which is the [[HeadOfSketch]] of the keys. */
+  def ofRows(
+      keys: Seq[Expression],
+      options: SkewOptions,
+      hot: Option[Seq[HotKey]]): Seq[NamedExpression] = {
     val item = keys match {
       case Seq(key) => key
       case several => CreateNamedStruct(several.zipWithIndex.flatMap {
@@ -35,7 +43,7 @@ object StreamMetrics {
     val choices = hot match {
       case Some(known) => Some(HotKeyRouter.plan(known, options).choices)
       case None => options.strategy match {
-        case given: DChoices => given.choices
+        case strategy: DChoices => strategy.choices
         case _ => Some(options.router(source = 0).choices)
       }
     }
@@ -47,29 +55,35 @@ object StreamMetrics {
         options.parameters.epsilon, choices), "head")())
   }
 
-  /** Struct (most): the rows of the worker that received the most. */
+  /** The column `most`: the rows of the worker that received the most rows. */
   def ofWorkers(options: SkewOptions): Seq[NamedExpression] = {
-    val fullest = HeavyHitters(TaskPartition(), Literal(1), Literal(options.workers)).toAggregateExpression()
+    val fullest = HeavyHitters(TaskPartition(), Literal(1), Literal(options.workers))
+      .toAggregateExpression()
     val rows = GetStructField(GetArrayItem(fullest, Literal(0), failOnError = false), 1)
     Seq(Alias(Coalesce(Seq(rows, Literal(0L))), "most")())
   }
 
   /**
-   * The head of a stream: that of its last batches, as few as have enough rows.
+   * The head of a stream, from its last batches: the fewest that have enough rows together.
    *
-   * @param batches what [[ofRows]] made of each, the last one last
+   * @param batches the metrics of the rows ([[ofRows]]) of each batch, the last one last
    */
   def head(batches: Seq[Row], keys: Seq[Expression], options: SkewOptions): Seq[HeadKey] = {
-    var rows = 0L
+    val theta = options.parameters.theta
+    val enoughRows = RowsOfHeadKey / theta
+    val heads = batches.map(_.getAs[Row]("head")).reverseIterator
     val counts = mutable.Map.empty[Long, Long].withDefaultValue(0L)
-    batches.map(_.getAs[Row]("head")).reverseIterator.takeWhile(_ => rows < RowsOfHeadKey / options.parameters.theta).foreach { head =>
+    var rows = 0L
+    while (rows < enoughRows && heads.hasNext) {
+      val head = heads.next()
       rows += head.getAs[Long]("rows")
       head.getAs[scala.collection.Seq[Row]]("hot").foreach { key =>
         counts(hash(key.getAs[Any]("item"), keys)) += key.getAs[Long]("count")
       }
     }
     counts.toSeq.collect {
-      case (key, count) if count >= options.parameters.theta * rows => HeadKey(key, math.min(1.0, count.toDouble / rows))
+      case (key, count) if count >= theta * rows =>
+        HeadKey(key, math.min(1.0, count.toDouble / rows))
     }.sortBy(_.hash)
   }
 
@@ -84,29 +98,39 @@ object StreamMetrics {
 }
 
 /**
- * What a sketch says of the head: how many rows it counted, the choices d that they needed, and the items with a share of
- * theta or more, as `heavy_hitters` shows them.
+ * The head that a sketch shows: the number of rows that it counted, the choices d that these rows
+ * needed, and the items with a share of at least theta, in the form of `heavy_hitters`.
  *
- * @param choices d, where it is not for [[FindOptimalChoices]] to find
+ * @param choices d; None where [[FindOptimalChoices]] solves it
  */
 final case class HeadOfSketch(
-    child: Expression, itemType: DataType, workers: Int, theta: Double, epsilon: Double, choices: Option[Int])
+    child: Expression,
+    itemType: DataType,
+    workers: Int,
+    theta: Double,
+    epsilon: Double,
+    choices: Option[Int])
   extends UnaryExpression with CodegenFallback {
 
   override def nullable: Boolean = false
 
-  override def dataType: DataType = new StructType().add("rows", LongType, nullable = false)
-    .add("choices", IntegerType, nullable = false).add("hot", SketchArguments.topType(itemType), nullable = false)
+  override def dataType: DataType = new StructType()
+    .add("rows", LongType, nullable = false)
+    .add("choices", IntegerType, nullable = false)
+    .add("hot", SketchArguments.topType(itemType), nullable = false)
 
   override def eval(row: InternalRow): Any = {
     val sketch = ItemSketch.deserialize(child.eval(row).asInstanceOf[Array[Byte]])
-    val least = math.max(HeadRouter.MinimumRows.toDouble, theta * sketch.total)
-    val counts = sketch.top(sketch.size).map(sketch.count).takeWhile(_ >= least)
-    def solved = FindOptimalChoices(counts.map(_.toDouble / sketch.total).toArray, workers, epsilon)
-    InternalRow(sketch.total, choices.getOrElse(solved), SketchArguments.top(sketch, counts.length))
+    val minCount = math.max(HeadRouter.MinimumRows.toDouble, theta * sketch.total)
+    val counts = sketch.top(sketch.size).map(sketch.count).takeWhile(_ >= minCount)
+    def solved =
+      FindOptimalChoices(counts.map(_.toDouble / sketch.total).toArray, workers, epsilon)
+    InternalRow(
+      sketch.total, choices.getOrElse(solved), SketchArguments.top(sketch, counts.length))
   }
 
-  override protected def withNewChildInternal(newChild: Expression): HeadOfSketch = copy(child = newChild)
+  override protected def withNewChildInternal(newChild: Expression): HeadOfSketch =
+    copy(child = newChild)
 }
 
 /** The number of the partition that a task computes. */
