@@ -1,9 +1,9 @@
-"""What saltwise.analyze takes, and what it saves where a query is planned.
+"""How long saltwise.analyze takes, and how much time it saves when a query is planned.
 
     python benchmarks/analyze.py [rows] [rounds]
 
-Against the plainest query that looks at every key, SELECT k, count(*) GROUP BY k; and planning of a GROUP BY with what
-analyze keeps, against planning with a sample, where neither is known from an earlier query.
+It is compared with the simplest query that looks at every key, SELECT k, count(*) GROUP BY k. Planning of a GROUP BY
+with the statistics of analyze is compared with planning with a sample. Nothing is known from an earlier query.
 """
 
 from __future__ import annotations

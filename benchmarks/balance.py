@@ -1,8 +1,8 @@
-"""How evenly each strategy spreads rows, read from what each worker of the running plan received.
+"""How evenly each strategy spreads rows, measured by the rows that each worker really received.
 
     python benchmarks/balance.py
 
-10^6 rows, 10^4 Zipf keys, 5 sources, n = 100. States are what the workers hand to the final aggregation.
+10^6 rows, 10^4 Zipf keys, 5 sources, n = 100. States are those that the workers send to the final aggregation.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ def measured(spark: SparkSession) -> tuple[WorkerLoads, WorkerLoads]:
 
 
 def draw(before: WorkerLoads, after: WorkerLoads, path: Path) -> None:
-    """Draw the two one above the other, so that the picture can be read on a phone too."""
-    # Text stays text, and the file is the same each time.
+    """Draw one above the other, so that the picture can also be read on a phone."""
+    # Text stays text, and every run writes the same file.
     matplotlib.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "saltwise", "font.size": 12}
     figure = Figure(figsize=(7, 5), layout="constrained")
     panels = figure.subplots(2, 1, sharex=True, sharey=True)

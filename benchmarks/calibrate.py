@@ -1,10 +1,10 @@
-"""The constants of the cost model (PlanCosts.scala), from what plans really take on this machine.
+"""The constants of the cost model (PlanCosts.scala), from the times of real plans on this machine.
 
     python benchmarks/calibrate.py [rows] [rounds]
 
-For each kind of Spark's operators, stock, split and local run over Zipf, uniform and few keys, interleaved. What a row
-takes, less the scan, is linear in the constants: the same terms as in PlanCosts, with the true keys in place of a
-sample's. Non-negative least squares, weighted so that every cell counts by its ratio, gives the constants.
+For each kind of Spark's operators, stock, split and local run in turn over Zipf, uniform and few keys. The time per
+row without the scan is linear in the constants. The terms are those of PlanCosts, with the true keys instead of those
+of a sample. The constants are fitted by non-negative least squares, weighted so that relative errors count.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def aggregated(df: DataFrame, kind: str, plan: str) -> DataFrame:
 
 
 def terms_of(keys: np.ndarray, operator: str) -> dict[str, list[float]]:
-    """How often each constant counts in a row, by plan: PlanCosts, with a task's true keys."""
+    """Return how often each constant counts per row, by plan: as in PlanCosts, with the true keys of a task."""
     task = keys[::TASKS]
     counts = np.unique(task, return_counts=True)[1]
     states = len(counts) / len(task)

@@ -1,4 +1,4 @@
-"""What a plan did in a cell of the grid, how cells are kept in a CSV file, and what tasks would take on more cores.
+"""The cells of the grid: what a plan did, the CSV file of all cells, and the makespan of tasks on more cores.
 
 Nothing here needs Spark.
 """
@@ -26,13 +26,13 @@ class Cell:
     skew: str
     plan: str
     did: str
-    """What ran: `local`, `split`, `online`, or `stock` where Saltwise left the plan alone or was not asked."""
+    """What ran: `local`, `split`, `online`, or `stock` if Saltwise was off or left the plan alone."""
     rounds: int
-    """How often it was timed."""
+    """Number of timed runs."""
     seconds: float
-    """The median."""
+    """Median of the times."""
     ratio: float
-    """To stock Spark's time in the same round: the median."""
+    """Median of the time as a multiple of stock Spark's time in the same round."""
     error: float
     """The standard error of `ratio`."""
     bytes_shuffled: int
@@ -41,7 +41,7 @@ class Cell:
     states_shuffled: int
     largest_task_ms: int
     peak_memory: int
-    """Of a task, in bytes."""
+    """The largest of all tasks, in bytes."""
     makespan_8_ms: int
     makespan_32_ms: int
     makespan_128_ms: int
@@ -52,19 +52,19 @@ class Cell:
 
     @property
     def at(self) -> tuple[str, int, str, str]:
-        """What the plans of one comparison share."""
+        """The coordinates of the cell, which all plans of one comparison share."""
         return self.part, self.rows, self.kind, self.skew
 
 
 class Cells:
-    """The cells of a CSV file; after each addition the file holds all of them, or, where that fails, those of before.
+    """The cells of a CSV file. After each addition the file has all of them. If that fails, it stays as it was.
 
     Args:
-        path: the file; it need not exist.
-        fresh: forget what it holds, once there is a new cell.
+        path: the file. It need not exist.
+        fresh: whether the first new cell replaces all cells of the file.
 
     Raises:
-        ValueError: the file has other columns than cells have.
+        ValueError: the columns of the file are not those of a cell.
     """
 
     def __init__(self, path: Path, fresh: bool = False) -> None:
@@ -72,7 +72,7 @@ class Cells:
         self.all = read(path) if path.exists() and not fresh else []
 
     def add(self, cells: Sequence[Cell]) -> None:
-        """Add the plans of one comparison, in place of those that were measured there before."""
+        """Add the plans of one comparison. They replace those that were measured there before."""
         measured = {cell.at for cell in cells}
         self.all = [cell for cell in self.all if cell.at not in measured] + list(cells)
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ class Cells:
         part.replace(self.path)
 
     def has(self, at: tuple[str, int, str, str], plans: Iterable[str], rounds: int, plugin: str) -> bool:
-        """Whether all of these plans were measured there, in no fewer rounds, with this plugin."""
+        """Return whether all of these plans were measured there, with this plugin and in at least so many rounds."""
         there = [cell for cell in self.all if cell.at == at and cell.plugin == plugin]
         return set(plans) <= {cell.plan for cell in there} and max(cell.rounds for cell in there) >= rounds
 
@@ -104,10 +104,10 @@ def read(path: Path) -> list[Cell]:
 
 
 def standard_error(ratios: Sequence[float]) -> float:
-    """Return the standard error of a median, from the middle half of the values, as if they were normal; 0 of one.
+    """Return the standard error of a median, from the middle half of the values; 0 for a single value.
 
-    The middle half of a normal distribution is 1.349 standard deviations wide, and the median of n values has a
-    standard error of 1.253 of them by sqrt(n).
+    The values are taken as normal. The middle half of a normal distribution is 1.349 standard deviations wide. The
+    median of n values has a standard error of 1.253 standard deviations, divided by sqrt(n).
 
     >>> round(standard_error([0.9, 1.0, 1.0, 1.1, 1.2]), 3)
     0.042
@@ -119,7 +119,7 @@ def standard_error(ratios: Sequence[float]) -> float:
 
 
 def makespans(stages: Sequence[Sequence[int]]) -> dict[str, int]:
-    """Return the makespans of a query by their names in a cell, from the milliseconds of the tasks of its stages.
+    """Return the makespans of a query, by their names in a cell, from the milliseconds of the tasks of each stage.
 
     >>> makespans([[4] * 16, [30, 1, 1]])
     {'makespan_8_ms': 38, 'makespan_32_ms': 34, 'makespan_128_ms': 34, 'makespan_512_ms': 34}
@@ -128,10 +128,10 @@ def makespans(stages: Sequence[Sequence[int]]) -> dict[str, int]:
 
 
 def makespan(tasks: Sequence[int], cores: int) -> int:
-    """Return when the last task of a stage ends, if each starts, in order, on the core that is free first.
+    """Return when the last task of a stage ends, if the tasks start in order, each on the first free core.
 
-    List scheduling (Graham, 1966), which is what Spark does with the tasks of a stage. Stages are taken as barriers, so
-    the makespan of a query is the sum of those of its stages.
+    This is list scheduling (Graham, 1966), like Spark's scheduling of the tasks of a stage. A stage is assumed to start
+    when the one before has ended, so the makespan of a query is the sum over its stages.
 
     >>> makespan([3, 3, 3], cores=2)
     6

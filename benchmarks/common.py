@@ -1,4 +1,4 @@
-"""What the benchmarks share: Zipf data, a quiet session, a user's Scala, and interleaved timing."""
+"""Shared parts of the benchmarks: Zipf data, a quiet session, a user's Scala functions, and interleaved timing."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ console = Console()
 
 
 def session(cores: int = 2, **conf: str) -> SparkSession:
-    """Start local Spark, on two cores unless told, with the plugin; AQE off, so that a plan is what it says.
+    """Start local Spark with the plugin, on two cores by default. AQE is off, so that plans run as they are printed.
 
-    What is slow and uneven for reasons of its own stays out. A shuffle makes hundreds of files, and to create one takes
-    a disk up to half a millisecond: they lie in memory, where there is a file system for it. Spark keeps a hundred
-    generated classes, and the JVM compiles those that it generates again from the start: here it keeps all.
+    Other causes of slow and uneven times are avoided. A shuffle makes hundreds of files, and a disk takes up to half a
+    millisecond to create one: here the files are in memory, if there is a file system for it. Spark keeps a hundred
+    generated classes, and the JVM has to compile a class again after Spark has dropped it: here Spark keeps all.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if IN_MEMORY.is_dir():
@@ -56,7 +56,7 @@ def session(cores: int = 2, **conf: str) -> SparkSession:
 
 
 def users_jar() -> str:
-    """Return the jar of UserAggregates.scala, compiled by the Scala compiler in pyspark, the first time only."""
+    """Return the jar of UserAggregates.scala, which the Scala compiler in pyspark compiles the first time."""
     source = Path(__file__).with_name("UserAggregates.scala")
     digest = hashlib.sha256(source.read_bytes() + pyspark.__version__.encode()).hexdigest()[:8]
     jar = CACHE / f"users-{digest}.jar"
@@ -71,12 +71,12 @@ def users_jar() -> str:
 
 
 def register_users_aggregates(spark: SparkSession) -> None:
-    """Give a session with the jar of users_jar() the functions root_mean_square and waiting_count."""
+    """Register root_mean_square and waiting_count in a session with the jar of users_jar()."""
     spark._jvm.saltwise.benchmarks.UserAggregates.register(spark._jsparkSession)
 
 
 def zipf_keys(rows: int, keys: int, z: float, seed: int = 1) -> np.ndarray:
-    """Draw keys 0 ... keys - 1 of which the r-th has a share proportional to r^-z (key 0 is the hottest)."""
+    """Draw keys from 0 to keys - 1. The r-th key has a share proportional to r^-z, so key 0 is the hottest."""
     shares = np.arange(1, keys + 1, dtype=float) ** -z
     cumulative = np.cumsum(shares / shares.sum())
     drawn = np.searchsorted(cumulative, np.random.default_rng(seed).random(rows))
@@ -95,9 +95,9 @@ def zipf_parquet(rows: int, keys: int, z: float, files: int) -> str:
 
 
 def parquet_folder(name: str, tables: Callable[[], Iterable[pa.Table]], **options: object) -> str:
-    """Return a folder of this name with a Parquet file of each table; they are made the first time only.
+    """Return a folder of this name with a Parquet file of each table. The files are made the first time.
 
-    `options` are those of pyarrow's write_table.
+    `options` are options of pyarrow's write_table.
     """
     folder = CACHE / name
     if not folder.exists():
@@ -110,7 +110,7 @@ def parquet_folder(name: str, tables: Callable[[], Iterable[pa.Table]], **option
 
 
 def interleaved(runs: Mapping[str, Callable[[], object]], rounds: int, warmup: int = 2) -> dict[str, float]:
-    """Run every side in turn, `rounds` times after warm-up; return each side's median in seconds."""
+    """Run all sides in turn, `rounds` times after warm-up; return the median of each side in seconds."""
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for i in track(range(warmup + rounds), "rounds", console=console, transient=True):
         for name, run in runs.items():
@@ -122,7 +122,7 @@ def interleaved(runs: Mapping[str, Callable[[], object]], rounds: int, warmup: i
 
 
 def print_ratios(title: str, medians: Mapping[str, float], against: str, wanted: Mapping[str, float]) -> None:
-    """Print medians, their ratio to one side, and the ratio that is wanted."""
+    """Print medians, their ratios to one side, and the wanted ratios."""
     table = Table("side", title=title, title_justify="left")
     for heading in ("median s", f"/ {against}", "wanted"):
         table.add_column(heading, justify="right")

@@ -1,22 +1,22 @@
-"""Every kind of aggregate, on every kind of skew, with every plan: what `auto` is worth, and where it loses.
+"""Every kind of aggregate, on every kind of skew, with every plan: where `auto` wins, and where it loses.
 
     python benchmarks/grid.py [--parts grid,million,local,cluster | --quick] [--fresh] [--minutes 9]
                               [--kinds sum_count,median,...] [--skews z=0.8,...] [--plans stock,auto,...]
                               [--rows 400000] [--rounds 3] [--seconds 4] [--doubtful]
                               [--out benchmarks/results/grid.csv]
 
-Two cores, adaptive execution on. What is measured is kept cell by cell, so a run that is interrupted, or that stops
-after so many minutes, goes on where it ended; `--fresh` begins anew. A cell of another build of the plugin is measured
-again, and so is one of fewer rounds; `--doubtful --rounds 9` measures those alone where auto was above a limit.
-`python benchmarks/tables.py` makes the tables and figures.
+It runs on two cores, with adaptive execution. The results are kept cell by cell. So a run that was interrupted, or
+that stopped after its minutes, continues where it ended; `--fresh` starts again. A cell is measured again if it was
+measured with another build of the plugin or in fewer rounds. `--doubtful --rounds 9` measures only the cells where auto
+was above a limit. `python benchmarks/tables.py` makes the tables and figures.
 
-The plans of a cell run in another order each round, one that the cell's name decides, after each has run in this
-process before. Ratios are to stock Spark's time in the same round; all figures are medians. In every round every
-plan's answer is compared with stock Spark's, and Spark is asked what it did: the bytes, records and states shuffled,
-the largest task, the peak memory of a task, and the makespan of its tasks on more cores. Plans that nobody would
-choose twice run in the first round, and go on if they were faster there than auto. Stock and auto, and what has been
-faster than auto so far, go on after the last round that all have, until a cell has taken its seconds: a short query
-needs more rounds than a long one.
+Each plan first runs once in this process. In each round, the plans of a cell run in another order, which depends on the
+name of the cell. Ratios are relative to stock Spark's time in the same round. All figures are medians. In every round,
+the answer of every plan is compared with stock Spark's. Spark's own metrics give the bytes, records and states
+shuffled, the largest task, the peak memory of a task, and the makespan of the tasks on more cores. Plans that are
+rarely the best run only in the first round, unless they were faster there than auto. After the last common round,
+stock, auto, and every plan that was faster than auto so far run on until the cell has taken its seconds. So a short
+query gets more rounds than a long one.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ BYPASS = "spark.sql.execution.bypassPartialAggregation"
 OURS = ("hash", "shuffle", "pkg", "dchoices", "wchoices", "roundrobin", "split", "local", "auto")
 PLANS = ("stock", "bypass", "rebalance", "salted", *OURS)
 TIMED = ("stock", "bypass", "split", "local", "auto")
-"""Plans that run in each of a part's rounds."""
+"""Plans that run in every round of a part."""
 WARM = 1.5
-"""Seconds for which each of those runs before it is timed, once at least: the JVM compiles while they do."""
+"""Seconds for which each of those runs before it is timed, but at least once. The JVM compiles in this time."""
 GROWING = ("percentile_approx", "median", "mode", "collect_set")
 
 
@@ -80,12 +80,12 @@ class Part:
     plans: Sequence[str] = PLANS
     rounds: int = 3
     seconds: float = 4.0
-    """What the rounds take together, at least."""
+    """The shortest time of all rounds together."""
     maps: int = 8
-    """Map tasks."""
+    """Number of map tasks."""
     partitions: int = 16
     coalesced: bool = True
-    """Whether adaptive execution may make few tasks of small partitions, as it does for few cores."""
+    """Whether adaptive execution may coalesce small partitions, as it does for few cores."""
 
 
 PARTS = {
@@ -99,7 +99,7 @@ PARTS = {
         maps=16,
         partitions=32,
     ),
-    # Enough rows that a task is more than what it takes to start one.
+    # Enough rows that a task takes longer than its start.
     "cluster": Part(
         16_000_000, GROWING, ["z=1.6", "z=2.0"], ["stock", "bypass", "auto"], 1, 0, 128, 128, coalesced=False
     ),
@@ -151,7 +151,7 @@ def some_of(all_of: Mapping[str, object] | Sequence[str]) -> Callable[[str], lis
 
 
 def run(parts: Mapping[str, Part], cells: Cells, minutes: float, only: set[At] | None) -> None:
-    """Measure what the file of the cells lacks, or only these of it."""
+    """Measure the cells that the file lacks; only the given ones of these, if any."""
     ends = time.monotonic() + 60 * minutes
     plugin = hashlib.sha256(jar_path().read_bytes()).hexdigest()[:8]
     missing = [
@@ -187,7 +187,7 @@ def started() -> SparkSession:
 
 
 def plans_of(kind: str, plans: Sequence[str]) -> list[str]:
-    """The plans of these that a kind can be written with."""
+    """Return those of the plans that a kind of aggregate can use."""
     if not KINDS[kind].merges:
         return [plan for plan in plans if plan in ("stock", "rebalance", "auto")]
     return [plan for plan in plans if plan != "salted" or KINDS[kind].salted]
@@ -205,7 +205,7 @@ class Grid:
         """Measure the plans of one cell.
 
         Raises:
-            AssertionError: a plan gives another answer than stock Spark.
+            AssertionError: the answer of a plan differs from stock Spark's.
         """
         rows = part.rows // KINDS[kind].rows_to_one
         self.configure(part, rows)
@@ -216,7 +216,7 @@ class Grid:
         rounds: list[dict[str, Run]] = []
         while len(rounds) < part.rounds or taken(rounds) < part.seconds:
             rounds.append({})
-            # In turn, a plan would always follow the same one, and whatever that one leaves behind in the process.
+            # In a fixed order, a plan would always suffer from what the same other plan leaves behind in the process.
             order.shuffle(plans)
             answers = {}
             for plan in plans:
@@ -229,10 +229,11 @@ class Grid:
         return [self.summed_up(name, part, kind, skew, plan, rounds) for plan in rounds[0]]
 
     def configure(self, part: Part, rows: int) -> None:
-        """Give each file a map task of its own, and every stage two tasks at least.
+        """Give each file its own map task, and every stage at least two tasks.
 
-        Adaptive execution makes no task of less than 1 MB unless told, so of a shuffle of 2 MB a few bytes more or less
-        make one task or two. More rows, which would take longer than a benchmark may, would always make two.
+        By default, adaptive execution makes no task of less than 1 MB. So for a shuffle of 2 MB, a few bytes decide
+        whether it makes one task or two. With more rows there would always be two, but the benchmark would take too
+        long.
         """
         for key, value in {
             "spark.sql.shuffle.partitions": part.partitions,
@@ -243,7 +244,7 @@ class Grid:
             self.spark.conf.set(key, str(value))
 
     def warm_up(self, df: DataFrame, kind: str, skew: str, plans: Sequence[str]) -> None:
-        """Forget what other cells left, read the data once, and run each plan of each kind in this session."""
+        """Collect garbage, read the data once, and run each plan that has not run with this kind in this session."""
         self.spark._jvm.System.gc()
         if (path := df.inputFiles()[0],) not in self.warm:
             df.write.format("noop").mode("overwrite").save()
@@ -257,7 +258,7 @@ class Grid:
                 self.warm.add((kind, plan))
 
     def query(self, df: DataFrame, kind: str, plan: str) -> tuple[Callable[[], object], Callable[[], dict[str, float]]]:
-        """What runs the aggregate with this plan, and what then returns a digest of its answer."""
+        """Return a function that runs the aggregate with this plan, and one for the digest of the answer afterwards."""
         seen = Observation()
         answer = planned(df, kind, plan).observe(
             seen, F.count("*").alias("groups"), KINDS[kind].digest().alias("digest")
@@ -288,7 +289,7 @@ class Grid:
 
 
 def planned(df: DataFrame, kind: str, plan: str) -> DataFrame:
-    """The aggregate with this plan."""
+    """Return the aggregate with this plan."""
     if plan == "salted":
         return KINDS[kind].salted_by_hand(df, SALTS)
     if plan == "rebalance":
@@ -303,7 +304,7 @@ def taken(rounds: Sequence[Mapping[str, Run]]) -> float:
 
 
 def going_on(rounds: Sequence[Mapping[str, Run]], always: Sequence[str]) -> list[str]:
-    """The plans of the last round that run again: these always, and others that were faster than auto so far."""
+    """Return the plans that run again: the given ones, and all others that were faster than auto so far."""
 
     def so_far(plan: str) -> float:
         return statistics.median(of_round[plan].seconds for of_round in rounds if plan in of_round)
@@ -313,7 +314,7 @@ def going_on(rounds: Sequence[Mapping[str, Run]], always: Sequence[str]) -> list
 
 
 def compare(kind: str, skew: str, answers: Mapping[str, Mapping[str, float]]) -> None:
-    """Raise AssertionError where a plan's answer is not stock Spark's."""
+    """Raise AssertionError if the answer of a plan differs from stock Spark's."""
     stock, tolerance = answers["stock"], KINDS[kind].tolerance
     for plan, answer in answers.items():
         close = tolerance and math.isclose(answer["digest"], stock["digest"], rel_tol=tolerance)
@@ -322,16 +323,16 @@ def compare(kind: str, skew: str, answers: Mapping[str, Mapping[str, float]]) ->
 
 
 def line(cell: Sequence[Cell]) -> str:
-    of = {found.plan: found for found in cell}
-    ratios = ", ".join(f"{plan} {found.ratio:.2f}" for plan, found in of.items() if plan != "stock")
-    stock = of["stock"]
+    by_plan = {found.plan: found for found in cell}
+    ratios = ", ".join(f"{plan} {found.ratio:.2f}" for plan, found in by_plan.items() if plan != "stock")
+    stock = by_plan["stock"]
     return f"{stock.part}: {stock.kind}, {stock.skew}: stock {stock.seconds:.2f} s; {ratios}"
 
 
 def data(skew: str, rows: int, files: int = 16) -> str:
     """Return a folder of Parquet files of this skew: k (bigint, NULL for -2), v (double), s (string).
 
-    Values are written plainly, so that the bytes by which Spark takes an input for small are those of its rows.
+    Values are written without encoding. So the size by which Spark judges an input is that of its rows.
     """
 
     def tables() -> Iterator[pa.Table]:

@@ -1,9 +1,9 @@
-"""How evenly applyInPandas is spread where no group may be split: each task's rows, by stock Spark and placed.
+"""How evenly applyInPandas is spread if no group may be split: the rows of each task, for stock Spark and placed.
 
     python benchmarks/groups.py [seeds]
 
-300 Zipf groups, n = 16, 400,000 rows in 8 map tasks; a group's work is proportional to its rows. The bound is what the
-heaviest key alone forces on one task, max(1, p1 n). Both sides run in turn in one session.
+300 Zipf groups, n = 16, 400,000 rows in 8 map tasks; a group's work is proportional to its rows. The bound is the
+load that the heaviest key alone puts on one task, max(1, p1 n). Both sides run in turn in one session.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ROWS, GROUPS, SOURCES, N = 400_000, 300, 8, 16
 
 
 def spread(group: pd.DataFrame) -> pd.DataFrame:
-    """Some work for each row."""
+    """Do some work for each row."""
     values = np.sort(np.sin(np.repeat(group["v"].to_numpy(), 50)))
     return pd.DataFrame({"k": [group["k"].iloc[0]], "rows": [len(group)], "x": [float(values[0])]})
 
@@ -36,7 +36,7 @@ def main(seeds: int) -> None:
     for z in (0.6, 0.9, 1.2):
         found: dict[str, list[float]] = {heading: [] for heading in headings}
         for seed in range(seeds + 1):
-            # Other names of the keys, which Spark's hash puts elsewhere.
+            # Other names for the keys, so that Spark's hash puts them elsewhere.
             df = spark.read.parquet(zipf_parquet(ROWS, GROUPS, z, SOURCES)).selectExpr(f"xxhash64(k, {seed}) AS k", "v")
             stock, placed = (
                 worker_loads(spark, grouped.applyInPandas(spread, "k long, rows long, x double").collect)

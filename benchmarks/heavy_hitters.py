@@ -1,4 +1,4 @@
-"""heavy_hitters against Spark's approx_top_k (4.1 and later), at equal capacity.
+"""heavy_hitters against Spark's approx_top_k (4.1 and later), with the same capacity.
 
     python benchmarks/heavy_hitters.py [rounds]
 

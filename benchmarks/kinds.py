@@ -1,4 +1,4 @@
-"""The kinds of aggregate in the grid: what is called, what answers are compared by, and how it is salted by hand."""
+"""The kinds of aggregate in the grid: the calls, how answers are compared, and how it is salted by hand."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class Kind:
 
     calls: Callable[[], list[Column]]
     compared: Callable[[], Column] = lambda: F.col("r0")
-    """What of the first result is compared between plans."""
+    """The part of the first result that is compared between plans."""
     tolerance: float = 0.0
-    """How far the sums of what is compared may differ; 0 compares every value."""
+    """How much the sums of this part may differ. With 0, every value is compared."""
     salted: tuple[Callable[[], list[Column]], Callable[[], list[Column]]] | None = None
-    """What each salt of a key aggregates (as p0, p1, ...), and what merges that; None where nothing does."""
+    """The aggregates of each salt of a key (as p0, p1, ...), and those that merge them; None if they do not merge."""
     merges: bool = True
-    """Whether Spark merges its states; where not, there is one plan for it, and Saltwise leaves it alone."""
+    """Whether Spark merges its states. If not, there is only one plan, and Saltwise leaves it alone."""
     rows_to_one: int = 1
-    """Of how many rows it gets one."""
+    """It gets one of so many rows."""
 
     def named(self, calls: Sequence[Column]) -> list[Column]:
         return [call.alias(f"r{i}") for i, call in enumerate(calls)]
@@ -41,7 +41,7 @@ class Kind:
         return of_salts.groupBy("k").agg(*self.named(merged()))
 
     def digest(self) -> Column:
-        """An aggregate over the answer that tells answers apart."""
+        """Return an aggregate over the answer that differs for different answers."""
         if self.tolerance:
             return F.sum(self.compared())
         others = [f"r{i}" for i in range(1, len(self.calls()))]

@@ -1,4 +1,4 @@
-"""What a query did, from Spark's status stores: its tasks, the states that it shuffled, and the plan that ran."""
+"""What a query did, according to Spark's status stores: its tasks, its shuffled states, and the plan that ran."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from saltwise.spark.loads import measured_tasks
 
 @dataclass(frozen=True)
 class Run:
-    """A run whose tasks were looked at."""
+    """A run with the metrics of its tasks."""
 
     seconds: float
     did: str
-    """As in a cell."""
+    """As in :class:`cells.Cell`."""
     figures: dict[str, int]
     """The other figures of a cell, by name."""
 
@@ -53,12 +53,12 @@ class Node:
 
     name: str
     metrics: dict[str, str | None]
-    """As the UI spells them; None where nothing was counted."""
+    """As the UI shows them; None if nothing was counted."""
     children: list[int]
 
 
 def executed_nodes(spark: SparkSession) -> dict[int, Node]:
-    """Return the operators of the last SQL execution, by number, as the SQL tab of Spark's UI would show them."""
+    """Return the operators of the last SQL execution, by number, as in the SQL tab of Spark's UI."""
     store = spark._jsparkSession.sharedState().statusStore()
     execution = store.executionsList(store.executionsCount() - 1, 1).head().executionId()
     graph, values = store.planGraph(execution), store.executionMetrics(execution)
@@ -86,7 +86,7 @@ def each(seq: Any) -> Iterator[Any]:
 
 
 def states_shuffled(nodes: dict[int, Node]) -> int:
-    """Records of the exchanges over an aggregate are its states; SkewLocal sends rows too, and counts its states."""
+    """Count states: the records of exchanges over an aggregate. SkewLocal also sends rows, but counts its states."""
 
     def of(node: Node) -> int:
         below = [nodes[child] for child in node.children]

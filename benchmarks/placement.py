@@ -1,4 +1,4 @@
-"""How long a partition function takes to be constructed, and to be looked up in, after warm-up.
+"""How long it takes to construct a partition function and to look keys up in it, after warm-up.
 
 Run it with: python benchmarks/placement.py [rounds]
 """
@@ -23,7 +23,7 @@ RESOURCES = "LLL"
 
 
 def median(work: Callable[[], object], rounds: int) -> float:
-    """Return the median time in milliseconds; the first round is not counted."""
+    """Return the median time in milliseconds, without the first round."""
     taken = []
     for _ in range(rounds + 1):
         started = time.perf_counter()
@@ -40,7 +40,7 @@ def main() -> None:
     for tracked in TRACKED:
         for workers in WORKERS:
             hot, frequencies = keys[:tracked], shares[:tracked]
-            # The sigma of which the last of these keys is just tracked, from the function for one worker less on.
+            # With this sigma the last of these keys is just tracked, beginning with the function for one worker less.
             sigma = SIGMA * frequencies[-1] / threshold(RESOURCES, workers) * 0.999
             cells = [median(lambda n=workers: ConsistentHash(n).ring, rounds)]
             for algorithm in ALGORITHMS:

@@ -1,4 +1,4 @@
-"""What the plugin adds to the planning of a query.
+"""How much time the plugin adds to the planning of a query.
 
     python benchmarks/planning.py [--queries 100] [--out benchmarks/results/planning.csv]
 

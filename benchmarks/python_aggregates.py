@@ -2,9 +2,9 @@
 
     python benchmarks/python_aggregates.py [rounds]
 
-Mean and quartiles of 5 million rows in 40 map tasks, n = 32: one key has 60 %, a thousand keys share the rest. Printed
-are the largest task's share of updated rows, the wall time of both sides, and the memory of Python workers while the
-hot key grows from 10^6 to 10^7 rows: the highest resident set of any worker that ran a side, in a session of its own.
+Mean and quartiles of 5 million rows in 40 map tasks, n = 32: one key has 60 %, a thousand keys share the rest. It
+prints the largest task's share of updated rows, the wall-clock time of both sides, and the memory of Python workers
+while the hot key grows from 10^6 to 10^7 rows: the highest resident set of any worker, with a session for each side.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def rows_of(count: int, hot: int) -> str:
 
 
 class RowsOfTasks(Aggregator):
-    """How many rows each task updated, by its stage and number: what the load of a task is."""
+    """The rows that each task updated, by stage and number: the load of the task."""
 
     returns = "map<int, bigint>"
 
@@ -67,7 +67,7 @@ class RowsOfTasks(Aggregator):
 
 
 class MeanAndQuartiles(KllQuantiles):
-    """What a user would write: one state for both."""
+    """The Aggregator that a user would write: one state for both."""
 
     returns = "struct<mean: double, quartiles: array<double>>"
 
@@ -135,7 +135,7 @@ def compared(df: DataFrame, rounds: int, adaptive: bool) -> None:
 
 
 def memory() -> None:
-    """Each side and size in a process of its own, so that no worker has been used before."""
+    """Measure each side and size in its own process, so that no worker has been used before."""
     sides = ("Aggregator", "applyInPandas")
     table = Table("rows of the hot key", *sides, title="highest resident set of a Python worker, MB")
     for hot in SIZES:
@@ -150,7 +150,7 @@ def memory() -> None:
 
 
 def peak(side: str, hot: int) -> None:
-    """Print what the highest of all Python workers of this session has had resident, in MB."""
+    """Print the highest resident set of all Python workers of this session, in MB."""
     spark = quiet()
     df = spark.read.parquet(rows_of(hot * 10 // 6, hot))
     SIDES[side](df).write.format("noop").mode("overwrite").save()
@@ -158,7 +158,7 @@ def peak(side: str, hot: int) -> None:
 
 
 def workers() -> Iterator[Path]:
-    """Yield the Python workers of this process, which Spark keeps waiting for the next task."""
+    """Yield the Python workers of this process, which Spark keeps for the next task."""
     import os
 
     parents = {int(p.name): int((p / "stat").read_text().rsplit(")", 1)[1].split()[1]) for p in processes()}

@@ -1,7 +1,8 @@
 """How long the rebalancers take on 60 nodes with 1200 key groups, and what load distance they leave.
 
-Clusters fluctuate as section 5.1 of "Integrative Dynamic Reconfiguration in a Parallel Stream Processing Engine" says;
-Flux and the MILP have 20 migrations, the MILP five seconds. Then ten nodes are removed, 20 migrations a period.
+Clusters fluctuate as in section 5.1 of "Integrative Dynamic Reconfiguration in a Parallel Stream Processing Engine".
+Flux and the MILP have 20 migrations, and the MILP has five seconds. Then ten nodes are removed, with 20 migrations per
+period.
 
 Run it with: python benchmarks/rebalance.py [rounds]
 """
@@ -25,7 +26,7 @@ REMOVED, PERIODS = 10, 20
 
 
 def over_fluctuations(rounds: int) -> Table:
-    """Return medians of load distances and of the MILP's time, and the worst of the ratios to Flux."""
+    """Return medians of load distances and of the MILP's time, and the worst ratio to Flux."""
     shown = Table("varies, %", "before", "Flux", "MILP", "no less than", "MILP, s", "MILP / Flux, worst")
     shown.title = f"{NODES} nodes, {GROUPS} key groups, {MIGRATIONS} migrations: load distance, % of a node"
     for varies in track(FLUCTUATIONS, "fluctuations", transient=True):
@@ -36,7 +37,7 @@ def over_fluctuations(rounds: int) -> Table:
 
 
 def one_round(varies: int, seed: int) -> tuple[float, float, float, float, float]:
-    """Return the load distances before, of Flux and of the MILP, the bound, and the MILP's seconds."""
+    """Return the load distance before, with Flux and with the MILP, the bound, and the MILP's seconds."""
     cluster = fluctuating(NODES, GROUPS, varies, np.random.default_rng(seed))
     started = time.perf_counter()
     found = milp(cluster, max_migrations=MIGRATIONS, seconds=SECONDS)

@@ -1,10 +1,10 @@
-"""What routing costs: SkewRoute and its exchange, against Spark's own repartition(n, key) of the same rows.
+"""The cost of routing: SkewRoute and its exchange, against Spark's own repartition(n, key) of the same rows.
 
     python benchmarks/routing.py [rounds]
 
 8 million rows of 3 columns from 16 Parquet files, 10^5 Zipf keys, n = 200, two cores. Both sides shuffle all rows
-and read them back; nothing is aggregated. The last table has a shuffle below, over which the online strategies
-sort rows first; hash, which does not, shuffles as repartition does.
+and read them back; nothing is aggregated. In the last table there is a shuffle below. The online strategies then sort
+the rows first. hash does not sort, and shuffles like repartition.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main(rounds: int) -> None:
 
 
 def routed(df: DataFrame) -> dict[str, Callable[[], object]]:
-    """What reads the exchange of each strategy to its end."""
+    """Return a function for each strategy that reads its exchange to the end."""
     grouped = {name: skew_groupby(df, "k", strategy=name, partitions=N) for name in STRATEGIES}
     plans = {name: plan_of(skewed.agg(F.max("v"), F.max("x"))) for name, skewed in grouped.items()}
     return {name: drain(below_aggregate(plan)) for name, plan in plans.items()}
@@ -47,7 +47,7 @@ def plan_of(df: Any) -> Any:
 
 
 def below_aggregate(plan: Any) -> Any:
-    """The exchange under SkewReceive: all that the strategy adds."""
+    """Return the exchange under SkewReceive, which is all that the strategy adds."""
     while not plan.nodeName().startswith("SkewReceive"):
         plan = plan.children().apply(0)
     plan = plan.children().apply(0)
@@ -55,7 +55,7 @@ def below_aggregate(plan: Any) -> Any:
 
 
 def drain(plan: Any) -> Callable[[], object]:
-    """Shuffle anew each time: a new RDD from a copy of the plan, read to its end."""
+    """Return a function that shuffles again in each call: it reads a new RDD of a copy of the plan to the end."""
     return lambda: plan.clone().execute().count()
 
 

@@ -1,9 +1,9 @@
-"""What the measurements show: a table, figures, what was promised and holds or not, and where we lose.
+"""Shows the measurements: tables, figures, which promises hold, and where we lose.
 
     python benchmarks/tables.py [benchmarks/results]
 
-From grid.csv, waiting.csv and planning.csv in the folder it makes table.md and figures there, and WHERE_WE_LOSE.md
-beside the folder. What was not measured is left out. Nothing here needs Spark.
+It reads grid.csv, waiting.csv and planning.csv in the folder. It writes table.md and the figures there, and
+WHERE_WE_LOSE.md beside the folder. What was not measured is left out. Nothing here needs Spark.
 """
 
 from __future__ import annotations
@@ -77,17 +77,17 @@ def to_best(plans: Mapping[str, Cell]) -> float:
 
 
 def best_of(plans: Mapping[str, Cell]) -> Cell:
-    """The fastest plan; one that ran in fewer rounds than auto was slower than auto there, and went no further."""
+    """Return the fastest plan. A plan with fewer rounds than auto was slower than auto, and was stopped."""
     return min((cell for cell in plans.values() if cell.rounds >= plans["auto"].rounds), key=lambda cell: cell.ratio)
 
 
 def local_to_better(plans: Mapping[str, Cell]) -> float:
-    """local's time by the better one's of stock and bypass."""
+    """Return the time of local, divided by that of the better one of stock and bypass."""
     return plans["local"].ratio / min(1.0, plans["bypass"].ratio)
 
 
 def may_be(at: At) -> float:
-    """What auto / stock may be."""
+    """Return the limit of auto / stock."""
     return 1.1 if at[3] == TINY else 1.05
 
 
@@ -95,7 +95,7 @@ BEST_MAY_BE = 1.15
 
 
 def local_may_be(at: At) -> float:
-    """What local may be to the better one of stock and bypass."""
+    """Return the limit of local / min(stock, bypass)."""
     if at[2] in DECLARATIVE:
         return 1.1
     return 1.05 if at[3] == "z=0.8" else 1.0
@@ -103,7 +103,7 @@ def local_may_be(at: At) -> float:
 
 @dataclass(frozen=True)
 class Promise:
-    """Something that the benchmark has to show."""
+    """A statement that the benchmark has to confirm."""
 
     what: str
     wanted: str
@@ -114,7 +114,7 @@ class Promise:
 def at_most(
     what: str, cells: Compared, ratio: Ratio, limit: Callable[[At], float], error: Ratio | None = None
 ) -> Promise:
-    """That no ratio is above its limit; where it is, chance is ruled out from two standard errors on."""
+    """Promise that no ratio is above its limit. More than two standard errors above it are more than chance."""
     ratios = {at: ratio(plans) for at, plans in cells.items()}
     above = [at for at in ratios if ratios[at] > limit(at)]
     worst = max(ratios, key=lambda at: ratios[at] / limit(at))
@@ -137,7 +137,7 @@ def with_plans(cells: Compared, *plans: str) -> Compared:
 
 
 def timed(cells: Compared) -> Compared:
-    """Those whose times count: in the part `cluster`, tasks are cut for more cores than there are."""
+    """Return the cells whose times count. In the part `cluster`, tasks are cut for more cores than there are."""
     return {at: plans for at, plans in cells.items() if at[0] != "cluster"}
 
 
@@ -145,9 +145,9 @@ def promises_of_cells(cells: Compared) -> list[Promise]:
     promises = []
     known = with_plans(cells, "stock", "auto")
     for part in dict.fromkeys(at[0] for at in timed(known)):
-        of = of_part(known, part)
-        promises.append(at_most(f"auto / stock ({part})", of, to_stock, may_be, error_to_stock))
-        promises.append(at_most(f"auto / best plan ({part})", of, to_best, lambda _: BEST_MAY_BE))
+        in_part = of_part(known, part)
+        promises.append(at_most(f"auto / stock ({part})", in_part, to_stock, may_be, error_to_stock))
+        promises.append(at_most(f"auto / best plan ({part})", in_part, to_best, lambda _: BEST_MAY_BE))
     if million := of_part(known, "million"):
         faster = [1 / to_stock(plans) for plans in million.values()]
         promises.append(at_least("stock / auto, 10⁶ keys, z = 0.8: geometric mean", geometric_mean(faster), 1.4))
@@ -171,7 +171,7 @@ def promises_of_cells(cells: Compared) -> list[Promise]:
 
 
 def of_makespans(plans: Mapping[str, Cell], plan: str, other: str, cores: int = 128) -> float:
-    """One plan's makespan by another's."""
+    """Return one plan's makespan, divided by another's."""
     return ms(plans[plan], cores) / max(1, ms(plans[other], cores))
 
 
@@ -181,25 +181,27 @@ def ms(cell: Cell, cores: int) -> int:
 
 
 def promises_of_waiting(rows: Sequence[Mapping[str, str]]) -> list[Promise]:
-    of = throughputs(rows)
+    rates = throughputs(rows)
     promises = []
-    for z in of:
+    for z in rates:
         for ours in ("dchoices", "wchoices"):
-            promises.append(at_least(f"1 ms a row, z = {z}: {ours} / shuffle", of[z][ours] / of[z]["shuffle"], 0.95))
+            promises.append(
+                at_least(f"1 ms a row, z = {z}: {ours} / shuffle", rates[z][ours] / rates[z]["shuffle"], 0.95)
+            )
     for ours in ("dchoices", "wchoices"):
         for other, wanted in (("pkg", 10), ("hash", 20)):
-            if "2.0" in of:
+            if "2.0" in rates:
                 what = f"1 ms a row, z = 2.0: {ours} / {other}"
-                promises.append(at_least(what, of["2.0"][ours] / of["2.0"][other], wanted))
+                promises.append(at_least(what, rates["2.0"][ours] / rates["2.0"][other], wanted))
     return promises
 
 
 def throughputs(rows: Sequence[Mapping[str, str]]) -> dict[str, dict[str, float]]:
-    """Rows a second by z and strategy."""
-    of: dict[str, dict[str, float]] = {}
+    """Return rows per second, by z and strategy."""
+    rates: dict[str, dict[str, float]] = {}
     for row in rows:
-        of.setdefault(row["z"], {})[row["strategy"]] = float(row["rows_a_second"])
-    return of
+        rates.setdefault(row["z"], {})[row["strategy"]] = float(row["rows_a_second"])
+    return rates
 
 
 def promises_of_planning(rows: Sequence[Mapping[str, str]]) -> list[Promise]:
@@ -232,7 +234,7 @@ def promise_table(promises: Sequence[Promise]) -> list[str]:
 def table_page(
     cells: Compared, promises: Sequence[Promise], shown: Sequence[str], waiting: Path, planning: Path
 ) -> list[str]:
-    """table.md: what was promised, the figures, then every cell."""
+    """Return table.md: the promises, the figures, then every cell."""
     lines = [
         "# What the benchmarks measured",
         "",
@@ -242,9 +244,11 @@ def table_page(
         *(line for figure in shown for line in ("", figure)),
     ]
     for part in dict.fromkeys(at[0] for at in cells):
-        of = of_part(cells, part)
-        some = next(iter(next(iter(of.values())).values()))
-        plans = [plan for plan in dict.fromkeys(plan for found in of.values() for plan in found) if plan != "stock"]
+        in_part = of_part(cells, part)
+        some = next(iter(next(iter(in_part.values())).values()))
+        plans = [
+            plan for plan in dict.fromkeys(plan for found in in_part.values() for plan in found) if plan != "stock"
+        ]
         lines += ["", f"## {part}", ""]
         lines += [
             f"`{COMMANDS[part]}`: {some.rows:,} rows, Spark {some.spark}. Times as a multiple of stock's.",
@@ -260,7 +264,7 @@ def table_page(
                     *(f"{found[plan].ratio:.2f}" if plan in found else "–" for plan in plans),
                     found["auto"].did if "auto" in found else "–",
                 ]
-                for at, found in of.items()
+                for at, found in in_part.items()
             ),
         )
     if cluster := of_part(cells, "cluster"):
@@ -290,17 +294,17 @@ def table_page(
 
 
 def waiting_table(path: Path) -> list[str]:
-    """Rows a second, a row a z."""
-    of = throughputs(rows_of(path))
-    strategies = list(dict.fromkeys(strategy for found in of.values() for strategy in found))
+    """Return a table of rows per second, with a row per z."""
+    rates = throughputs(rows_of(path))
+    strategies = list(dict.fromkeys(strategy for found in rates.values() for strategy in found))
     return markdown(
         ["z", *(f"{strategy}, rows/s" for strategy in strategies)],
-        ([z, *(f"{found[strategy]:,.0f}" for strategy in strategies)] for z, found in of.items()),
+        ([z, *(f"{found[strategy]:,.0f}" for strategy in strategies)] for z, found in rates.items()),
     )
 
 
 def losses_page(cells: Compared, promises: Sequence[Promise]) -> list[str]:
-    """WHERE_WE_LOSE.md: every cell above a limit."""
+    """Return WHERE_WE_LOSE.md: every cell above a limit."""
     known = timed(with_plans(cells, "stock", "auto"))
     lines = [
         "# Where we lose",
@@ -343,7 +347,7 @@ def loss_table(cells: Compared, ratio: Ratio, limit: Callable[[At], float], erro
 
 
 def figures(cells: Compared, waiting: Path) -> Iterator[tuple[str, str, Figure]]:
-    """Draw what was measured: the file's name, the command that measured it, and the figure."""
+    """Yield the figures, each with its file name and the command that measured it."""
     if known := with_plans(of_part(cells, "grid"), "stock", "auto"):
         yield "auto_to_stock.svg", COMMANDS["grid"], heat_map("auto / stock", known, to_stock)
         yield "auto_to_best.svg", COMMANDS["grid"], heat_map("auto / best plan", known, to_best)
@@ -357,14 +361,14 @@ def figures(cells: Compared, waiting: Path) -> Iterator[tuple[str, str, Figure]]
 
 
 def save(folder: Path, name: str, command: str, figure: Figure) -> str:
-    """Write a figure with its commands under it; return the line that shows it."""
+    """Write a figure with its commands under it; return the Markdown line that shows it."""
     figure.supxlabel(f"{command}; python benchmarks/tables.py", fontsize=7, color="#777777")
     figure.savefig(folder / name, metadata={"Date": None})
     return f"![{name.removesuffix('.svg').replace('_', ' ')}]({name})"
 
 
 def heat_map(title: str, cells: Compared, ratio: Ratio) -> Figure:
-    """Kinds by skews: blue where the ratio is below 1, red above."""
+    """Draw kinds by skews: blue if the ratio is below 1, red above."""
     kinds = list(dict.fromkeys(at[2] for at in cells))
     skews = list(dict.fromkeys(at[3] for at in cells))
     ratios = {at[2:]: ratio(plans) for at, plans in cells.items()}
@@ -387,7 +391,7 @@ def heat_map(title: str, cells: Compared, ratio: Ratio) -> Figure:
 
 
 def makespan_lines(cells: Compared) -> Figure:
-    """A panel a kind and skew: makespan by cores, a line a plan."""
+    """Draw a panel per kind and skew: makespan by cores, one line per plan."""
     kinds = list(dict.fromkeys(at[2] for at in cells))
     skews = list(dict.fromkeys(at[3] for at in cells))
     figure = Figure(figsize=(1 + 2.4 * len(kinds), 0.8 + 2.0 * len(skews)), layout="constrained")
@@ -409,15 +413,17 @@ def makespan_lines(cells: Compared) -> Figure:
     return figure
 
 
-def waiting_bars(of: Mapping[str, Mapping[str, float]]) -> Figure:
-    """Rows a second by z, a bar a strategy."""
-    strategies = list(next(iter(of.values())))
+def waiting_bars(rates: Mapping[str, Mapping[str, float]]) -> Figure:
+    """Draw rows per second by z, one bar per strategy."""
+    strategies = list(next(iter(rates.values())))
     figure = Figure(figsize=(6, 3.4), layout="constrained")
     axes = figure.subplots()
     width = 0.8 / len(strategies)
     for i, strategy in enumerate(strategies):
-        axes.bar([x + i * width for x in range(len(of))], [of[z][strategy] for z in of], width * 0.9, label=strategy)
-    axes.set_xticks([x + 0.4 - width / 2 for x in range(len(of))], [f"z = {z}" for z in of])
+        axes.bar(
+            [x + i * width for x in range(len(rates))], [rates[z][strategy] for z in rates], width * 0.9, label=strategy
+        )
+    axes.set_xticks([x + 0.4 - width / 2 for x in range(len(rates))], [f"z = {z}" for z in rates])
     axes.set_yscale("log")
     axes.set_ylabel("rows a second of 80 workers")
     axes.legend(fontsize=7, ncols=len(strategies), loc="upper center", bbox_to_anchor=(0.5, 1.14), frameon=False)
@@ -426,13 +432,13 @@ def waiting_bars(of: Mapping[str, Mapping[str, float]]) -> Figure:
 
 
 def doubtful(cells: Iterable[Cell]) -> set[At]:
-    """Where auto was slower than it may be."""
+    """Return the cells where auto was slower than its limit."""
     known = timed(with_plans(compared(cells), "stock", "auto"))
     return {at for at, plans in known.items() if to_stock(plans) > may_be(at) or to_best(plans) > BEST_MAY_BE}
 
 
 def summary(cells: Iterable[Cell]) -> str:
-    """What was promised of these cells, a line each."""
+    """Return the promises about these cells, one per line."""
     promises = promises_of_cells(compared(cells))
     return "\n".join(f"{p.what} {p.wanted}: {p.found}" + ("" if p.holds else "  <-- no") for p in promises)
 

@@ -1,4 +1,4 @@
-"""The papers' experiment on a real engine: each row costs a worker a fixed wait, and waiting needs no core.
+"""The papers' experiment on a real engine: a worker waits a fixed time for each row, and waiting needs no core.
 
     python benchmarks/waiting.py [--slow-rows 20000] [--rows 300000] [--rounds 2] [--out benchmarks/results/waiting.csv]
 
@@ -6,10 +6,10 @@ Nasir et al., "When Two Choices Are not Enough", section V: 10^4 Zipf keys, n = 
 query groups by key with an aggregate that waits (WaitingCount in UserAggregates.scala). Five map tasks are the sources;
 80 task slots of one Spark are the workers, which all wait at the same time. The strategies run in turn, after warm-up.
 
-Throughput is rows by the seconds that the slowest worker waited, from its first row to its last: neither what comes
-before and after, nor that the tasks start one after another, counts; all that costs the same however long the input is.
-Since throughput does not depend on the number of rows then, the strategies that leave a hot key on one or two workers
-get fewer of them, and the whole takes minutes. `wall_seconds` is the query's.
+Throughput is the number of rows, divided by the seconds that the slowest worker waited from its first row to its last.
+The time before and after that, and the time until all tasks have started, do not count; they do not depend on the size
+of the input. So throughput does not depend on the number of rows. The strategies that leave a hot key on one or two
+workers get fewer rows, so that the benchmark takes only minutes. `wall_seconds` is the time of the query.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def main() -> None:
 
 
 def waited(spark: SparkSession, rows: int, z: float, strategy: str) -> tuple[float, float]:
-    """Run the query; return the seconds that the slowest worker waited, and those of the query."""
+    """Run the query; return the seconds that the slowest worker waited, and the seconds of the query."""
     df = spark.read.parquet(zipf_parquet(rows, KEYS, z, SOURCES))
     query = skew_groupby(df, "k", strategy=strategy, partitions=N).agg(F.call_function("waiting_count", "v").alias("n"))
     started = time.perf_counter()

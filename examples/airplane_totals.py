@@ -1,4 +1,4 @@
-"""Running totals of 336,776 real flights by airplane: batch by batch, each exactly once, on 8 and then on 12 workers.
+"""Running totals of real flights by airplane: batch by batch, exactly once, first on 8 and then on 12 workers.
 
 Run it with: python examples/airplane_totals.py (needs pip install 'saltwise[demo,simulate]').
 """
@@ -25,21 +25,21 @@ def main(spark: SparkSession) -> None:
             workers=8,
         )
 
-        # A stream calls totals.update by itself: flights.writeStream.foreachBatch(totals.update).
+        # With a stream, Spark calls totals.update: flights.writeStream.foreachBatch(totals.update).
         for number, month in enumerate(MONTHS):
             if month == 3:
                 totals.rescale(12)
             totals.update(flights.where(F.col("month") == month), number)
             print(f"\nMonth {month}:\n{totals.report}")
 
-        # A batch that comes again, because the driver was lost, changes nothing.
+        # If a batch comes again because the driver was lost, nothing changes.
         totals.update(flights.where(F.col("month") == MONTHS[-1]), len(MONTHS) - 1)
 
         state = totals.state(spark)
         state.orderBy(F.desc("miles")).select("tailnum", "flights", "miles", F.size("destinations")).show(5)
         stock = flights.where(F.col("month").isin(*MONTHS)).groupBy("tailnum").agg(F.count("*"), F.sum("distance"))
         assert state.select("tailnum", "flights", "miles").exceptAll(stock).isEmpty()
-        print("The totals are those of one aggregate over all months.")
+        print("The totals equal those of one aggregate over all months.")
 
 
 if __name__ == "__main__":

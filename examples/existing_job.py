@@ -1,6 +1,6 @@
-"""A job that nobody wants to touch, made skew-safe by one conf.
+"""An existing job that one conf makes skew-safe, without a change of its code.
 
-Run it with: python examples/existing_job.py (needs pip install 'saltwise[demo]'). Any job runs likewise by
+Run it with: python examples/existing_job.py (needs pip install 'saltwise[demo]'). Any job runs like this with
     spark-submit --jars "$(python -c 'import saltwise; print(saltwise.jar_path())')" \
         --conf spark.sql.extensions=org.apache.spark.sql.saltwise.SaltwiseExtensions \
         --conf spark.saltwise.enabled=true job.py
@@ -33,7 +33,7 @@ def main(spark: SparkSession) -> None:
         before = job(spark).collect()
 
         spark.conf.set("spark.saltwise.enabled", "true")
-        # auto would leave so few rows alone, and say so in EXPLAIN.
+        # auto would leave so few rows alone. EXPLAIN would say so.
         spark.conf.set("spark.saltwise.strategy", "split")
         spark.conf.set("spark.saltwise.partitions", "12")
         ours = job(spark)

@@ -18,7 +18,7 @@ def main(spark: SparkSession) -> None:
     with TemporaryDirectory() as folder:
         flights = datasets.as_dataframe(spark, datasets.flights(), folder, "flights")
 
-        # Which keys are hot, and what would each strategy make of them?
+        # Which keys are hot, and how evenly would each strategy spread the rows?
         report = saltwise.skew_report(flights, "carrier", partitions=WORKERS)
         print(report)
 
@@ -36,7 +36,7 @@ def main(spark: SparkSession) -> None:
         print("\nMinutes of delay at departure:")
         delays.show()
 
-        # Hot keys that a report found once can route later runs: then every retry is exact.
+        # The hot keys of a report can route later runs. Then every retry sends rows to the same workers.
         again = flights.skew_groupby("carrier", strategy="dchoices", partitions=WORKERS, hot=report)
         busiest = again.agg(F.mode("dest").alias("favourite")).orderBy("carrier").first()
         assert busiest is not None

@@ -1,4 +1,4 @@
-"""Airplanes keep their worker from month to month: 336,776 real flights, and a function that a store remembers.
+"""Airplanes stay on their worker from month to month: 336,776 real flights, and a function that a store remembers.
 
 Run it with: python examples/place_and_stay.py (needs pip install 'saltwise[demo,simulate]').
 """
@@ -16,14 +16,14 @@ def main(spark: SparkSession) -> None:
     with TemporaryDirectory() as folder:
         flights = datasets.as_dataframe(spark, datasets.flights(), folder, "flights")
 
-        # Each month is a run of its own; only the folder is the same. In April there are more workers.
+        # Each month is a separate run; they share only the folder. From April on there are more workers.
         for month, workers in enumerate((8, 8, 8, 9, 9), start=1):
             store = saltwise.PlacementStore(Path(folder, "placement"))
             found = saltwise.weights_of(flights.where(f"month = {month}"), "tailnum", capacity=400)
             placement = store.plan(found, workers)
             print(f"\nMonth {month}, {found.total:,.0f} flights:\n{placement}")
         assert store.function == placement.function
-        print("The next run goes on from there.")
+        print("The next run continues with this function.")
 
 
 if __name__ == "__main__":

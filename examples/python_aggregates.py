@@ -1,4 +1,4 @@
-"""Aggregates in Python that merge, on 336,776 real flights: one's own, and the ready-made ones, beside Spark's.
+"""Aggregates in Python that merge, on 336,776 real flights: your own and the ready-made ones, beside Spark's.
 
 Run it with: python examples/python_aggregates.py (needs pip install 'saltwise[aggregates,demo]').
 """
@@ -19,7 +19,7 @@ from saltwise.aggregates.naive_bayes import classify
 
 
 class HoursOfDay(Aggregator):
-    """In how many hours of the day there are rows."""
+    """The number of hours of the day that have rows."""
 
     returns = "int"
 
@@ -54,7 +54,7 @@ def main(spark: SparkSession) -> None:
 
 
 def own(flights: DataFrame) -> None:
-    print("One's own aggregates, beside Spark's, in one pass:")
+    print("Your own aggregates, beside Spark's, in one pass:")
     by_carrier = flights.skew_groupby("carrier")
     by_carrier.agg(
         F.count("*").alias("flights"), cancelled("dep_delay").alias("cancelled"), HoursOfDay("hour").alias("hours")

@@ -20,7 +20,7 @@ HINT = """
     FROM words GROUP BY word ORDER BY n DESC, word LIMIT 5
 """
 
-# What the hint does, for those who want to see each step, or another aggregate in between.
+# The same in two steps by hand, to see each step or to add another aggregate in between.
 BY_HAND = """
     WITH routed AS (SELECT word, skew_worker(16, 'wchoices', word) AS worker FROM words),
          partial AS (SELECT word, worker, count(*) AS n FROM routed GROUP BY word, worker)

@@ -15,8 +15,8 @@ PROMISED = {
     "flights_delays.py": "flies most often to",
     "word_counts.py": "| the|",
     "existing_job.py": "The answers are the same.",
-    "place_and_stay.py": "The next run goes on from there.",
-    "airplane_totals.py": "The totals are those of one aggregate over all months.",
+    "place_and_stay.py": "The next run continues with this function.",
+    "airplane_totals.py": "The totals equal those of one aggregate over all months.",
     "streaming_delays.py": "batch 3, saltwise: 28330 rows, 12 hot keys, hottest ATL",
     "python_aggregates.py": "A tree would first try to split the hours at",
 }
