@@ -88,7 +88,7 @@ def each(seq: Any) -> Iterator[Any]:
 def states_shuffled(nodes: dict[int, Node]) -> int:
     """Count states: the records of exchanges over an aggregate. SkewLocal also sends rows, but counts its states."""
 
-    def of(node: Node) -> int:
+    def states_of(node: Node) -> int:
         below = [nodes[child] for child in node.children]
         while below:
             operator = below.pop()
@@ -100,7 +100,7 @@ def states_shuffled(nodes: dict[int, Node]) -> int:
                 below += [nodes[child] for child in operator.children]
         return 0
 
-    return sum(of(node) for node in nodes.values() if node.name == "Exchange")
+    return sum(states_of(node) for node in nodes.values() if node.name == "Exchange")
 
 
 def number(node: Node, metric: str) -> int:

@@ -62,12 +62,12 @@ def own(flights: DataFrame) -> None:
 
 
 def numbers(flights: DataFrame) -> None:
-    made = flights.skew_groupby("origin").agg(
+    results = flights.skew_groupby("origin").agg(
         agg.Moments("dep_delay").alias("delay"),
         agg.Covariance("dep_delay", "arr_delay").alias("both"),
         agg.LinearRegression("air_time", "distance").alias("line"),
     )
-    for row in made.orderBy("origin").collect():
+    for row in results.orderBy("origin").collect():
         print(
             f"{row.origin}: {row.delay['rows']:,} departures, {row.delay['mean']:.1f} minutes late; correlation with "
             f"the arrival {row.both['correlation']:.2f}; {60 / row.line['coefficients'][0]:.0f} miles an hour."
@@ -75,14 +75,14 @@ def numbers(flights: DataFrame) -> None:
 
 
 def sketches(flights: DataFrame) -> None:
-    made = flights.skew_groupby("carrier").agg(
+    results = flights.skew_groupby("carrier").agg(
         agg.KllQuantiles("arr_delay", [0.5, 0.9]).alias("kll"),
         agg.TDigestQuantiles("arr_delay", [0.99]).alias("tdigest"),
         agg.ApproxDistinct("tailnum").alias("planes"),
         agg.HeavyHitters("dest", k=1).alias("places"),
         agg.BloomFilter("dest", items=200, fpp=0.001).alias("known"),
     )
-    row = made.where("carrier = 'UA'").first()
+    row = results.where("carrier = 'UA'").first()
     assert row is not None
     print(
         f"UA: median delay {row.kll[0]:.0f}, 9 of 10 below {row.kll[1]:.0f}, 99 of 100 below {row.tdigest[0]:.0f} "
@@ -92,11 +92,11 @@ def sketches(flights: DataFrame) -> None:
 
 
 def samples(flights: DataFrame) -> None:
-    made = flights.skew_groupby("origin").agg(
+    results = flights.skew_groupby("origin").agg(
         agg.TopK("dep_delay", "tailnum", k=2, returns="array<struct<dep_delay: int, tailnum: string>>").alias("latest"),
         agg.ReservoirSample("dest", 3, returns="array<string>").alias("some"),
     )
-    for row in made.orderBy("origin").collect():
+    for row in results.orderBy("origin").collect():
         latest = ", ".join(f"{entry['tailnum']} by {entry['dep_delay']} minutes" for entry in row.latest)
         print(f"{row.origin}: latest {latest}; some went to {', '.join(row.some)}.")
 
@@ -105,11 +105,11 @@ def models(flights: DataFrame) -> None:
     rated = flights.dropna(subset=["arr_delay"]).withColumn(
         "late", F.when(F.col("arr_delay") > 15, "late").otherwise("ok")
     )
-    made = rated.skew_groupby().agg(
+    results = rated.skew_groupby().agg(
         agg.NaiveBayes("late", "carrier", "origin", "hour").alias("counts"),
         agg.StreamingHistogram("hour", bins=20).alias("hours"),
     )
-    [row] = made.collect()
+    [row] = results.collect()
     for hour in (6, 21):
         flight = {"carrier": "EV", "origin": "EWR", "hour": hour}
         print(f"A flight of EV from Newark at {hour} o'clock is likely {classify(row.counts, flight)}.")

@@ -63,7 +63,7 @@ _WITH_NUMPY = {
     "StatefulAggregate": "spark.stateful_aggregate",
     "weights_of": "spark.key_weights",
 }
-"""What needs numpy or pandas, which not everybody has, to the module that is imported when it is asked for."""
+"""The modules of the names that need numpy or pandas. They are imported on first use: not all users have these."""
 
 
 def __getattr__(name: str) -> Any:

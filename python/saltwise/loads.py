@@ -1,4 +1,4 @@
-"""What each worker of a query received: the public face of :mod:`saltwise.spark.loads`."""
+"""What each worker of a query received. The code is in :mod:`saltwise.spark.loads`."""
 
 from .spark.loads import WorkerLoads, worker_loads
 

@@ -253,8 +253,8 @@ def reproduce(
         found = papers.reproduce(names or [], out, papers.QUICK if quick else papers.FULL, report)
     shown = RichTable("Experiment", "What", "Claims that hold", box=None)
     for experiment, outcome in found.outcomes.items():
-        held = sum(claim.holds is True for claim in outcome.claims)
-        shown.add_row(experiment.name, experiment.title, f"{held} of {len(outcome.claims)}")
+        holding = sum(claim.holds is True for claim in outcome.claims)
+        shown.add_row(experiment.name, experiment.title, f"{holding} of {len(outcome.claims)}")
     screen.print(shown)
     screen.print(f"Page: {out / papers.PAGE}", highlight=False, soft_wrap=True)
     for experiment, sentence in found.missing.items():

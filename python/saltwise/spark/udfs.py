@@ -69,8 +69,8 @@ def udfs(session: Mapping[str, str]) -> dict[str, Any]:
 
 def space_saving_merge(sketches: pd.Series) -> Any:
     """Merge all sketches of a group. NULLs are skipped."""
-    read = [SpaceSaving.from_bytes(sketch) for sketch in sketches if sketch is not None]
-    return reduce(_merge_two, read).to_bytes() if read else None
+    parsed = [SpaceSaving.from_bytes(sketch) for sketch in sketches if sketch is not None]
+    return reduce(_merge_two, parsed).to_bytes() if parsed else None
 
 
 def space_saving_top(sketches: pd.Series, *numbers: pd.Series) -> pd.Series:
@@ -81,14 +81,16 @@ def space_saving_top(sketches: pd.Series, *numbers: pd.Series) -> pd.Series:
 
 def space_saving_estimate(sketches: pd.Series, items: pd.Series) -> pd.DataFrame:
     """Return how often each item was counted."""
-    last, read = None, None
-    estimates = []
+    last_bytes, last_sketch = None, None
+    estimates: list[tuple[int | None, ...]] = []
     for sketch, item in zip(sketches, _items(items)[0], strict=True):
         # Usually many items are looked up in the same sketch.
-        if sketch is not None and sketch != last:
-            last, read = sketch, SpaceSaving.from_bytes(sketch)
-        found = None if sketch is None or read is None else read.estimate(_item_of_type(item, read.item_type))
-        estimates.append(found or (None,) * 3)
+        if sketch is not None and sketch != last_bytes:
+            last_bytes, last_sketch = sketch, SpaceSaving.from_bytes(sketch)
+        if sketch is None or last_sketch is None:
+            estimates.append((None,) * 3)
+        else:
+            estimates.append(last_sketch.estimate(_item_of_type(item, last_sketch.item_type)))
     return pd.DataFrame(estimates, columns=["estimate", "lower", "upper"], dtype="Int64")
 
 
