@@ -16,6 +16,7 @@ import saltwise
 from saltwise import SaltwiseValueError
 from saltwise.sketches.space_saving import SpaceSaving
 from saltwise.spark.udfs import udfs
+from saltwise.strategies import ROUTING
 
 # Runs queries in a session without the plugin; prints what each of them returns, or why it is refused.
 WITHOUT_PLUGIN = """
@@ -64,8 +65,6 @@ ALIKE = [
     f"SELECT space_saving_estimate(s, 1) FROM (SELECT space_saving_agg(k, 500) AS s FROM {LONGS})",
     "SELECT space_saving_top(CAST(NULL AS BINARY))",
 ]
-
-STRATEGIES = ["hash", "shuffle", "pkg", "dchoices", "wchoices", "roundrobin"]
 
 
 def routed(strategy: str, key: str) -> str:
@@ -121,7 +120,7 @@ def without_plugin() -> dict[str, Any]:
     """What a session without the plugin answers, by query."""
     saltwise._java.ensure_java()
     queries = [*ALIKE, REFUSED_BY_SPARK, NULLS_AMONG_NUMBERS, TWO_PHASES]
-    queries += [routed(strategy, "xxhash64(k)") for strategy in STRATEGIES]
+    queries += [routed(strategy, "xxhash64(k)") for strategy in ROUTING]
     # It is a classic session, whatever the one of the tests is.
     environment = {name: value for name, value in os.environ.items() if name != "SPARK_CONNECT_MODE_ENABLED"}
     done = subprocess.run(
@@ -153,7 +152,7 @@ def test_both_sessions_answer_alike(spark: SparkSession, without_plugin: dict[st
     assert without_plugin[query] == sorted(str(tuple(row)) for row in spark.sql(query).collect())
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", ROUTING)
 def test_each_row_has_the_worker_that_the_plugin_gives_it(
     spark: SparkSession, without_plugin: dict[str, Any], strategy: str
 ) -> None:

@@ -11,13 +11,13 @@ from pyspark.sql import functions as F
 
 from saltwise import skew_groupby
 from saltwise.loads import worker_loads
-from saltwise.strategies import StrategyName
+from saltwise.strategies import STRATEGIES, StrategyName
 
 if TYPE_CHECKING:
     from tests.conftest import SaltwiseLines
 
 ROWS = 4000
-ONLINE = ["shuffle", "pkg", "dchoices", "wchoices", "roundrobin"]
+ONLINE = [name for name, strategy in STRATEGIES.items() if strategy.looks_back]
 
 
 def shuffled(spark: SparkSession, *, ascending: bool) -> DataFrame:

@@ -20,8 +20,7 @@ from saltwise.hashing import candidates, worker
 from saltwise.simulate import route, simulate
 from saltwise.sketches.space_saving import SpaceSaving
 from saltwise.splitting.choices import find_optimal_choices
-
-SPLITTING = ["hash", "shuffle", "pkg", "dchoices", "wchoices", "roundrobin"]
+from saltwise.strategies import ROUTING
 
 
 def zipf(keys: int, z: float, messages: int, seed: int = 1) -> np.ndarray:
@@ -33,7 +32,7 @@ def zipf(keys: int, z: float, messages: int, seed: int = 1) -> np.ndarray:
 # The same workers as the plugin's
 
 
-@pytest.mark.parametrize("scheme", SPLITTING)
+@pytest.mark.parametrize("scheme", ROUTING)
 @pytest.mark.parametrize("strings", [False, True], ids=["numbers", "strings"])
 def test_workers_are_those_of_the_plugin_message_by_message(spark: SparkSession, scheme: str, strings: bool) -> None:
     sources, n = 3, 12
@@ -116,13 +115,13 @@ REFERENCE: dict[str, Callable[[list[int], int], list[int]]] = {
 }
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=150), st.integers(2, 7), st.sampled_from(sorted(REFERENCE)))
 def test_small_streams_go_where_ten_lines_of_python_send_them(keys: list[int], n: int, scheme: str) -> None:
     assert route(keys, scheme, n, sources=1).tolist() == REFERENCE[scheme](keys, n)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 @given(
     st.lists(st.floats(1e-4, 1), max_size=20),
     st.integers(1, 300),

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 import saltwise
 from saltwise import SaltwiseError, SaltwiseValueError
+from saltwise.strategies import ROUTING
 
 N = 8
 
@@ -79,7 +80,7 @@ def test_parts_that_are_merged_are_the_groups(rows: DataFrame, keys: list[str], 
     assert sorted(split.collect()) == sorted(stock.collect())
 
 
-@pytest.mark.parametrize("strategy", ["hash", "shuffle", "pkg", "dchoices", "wchoices", "roundrobin"])
+@pytest.mark.parametrize("strategy", ROUTING)
 def test_every_splitting_strategy_splits(rows: DataFrame, strategy: str) -> None:
     def part(frame: pd.DataFrame) -> pd.DataFrame:
         from pyspark import TaskContext

@@ -20,6 +20,7 @@ from pyspark.sql.streaming.state import GroupState
 
 import saltwise
 from saltwise.spark.stream_metrics import SkewBatch
+from saltwise.strategies import ROUTING
 
 if TYPE_CHECKING:
     from tests.conftest import WaitFor, WithConf
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.classic("look into a sink of the client's")
 
 Answer = dict[tuple[Any, ...], tuple[Any, ...]]
 
-ROUTING = ["hash", "shuffle", "pkg", "dchoices", "wchoices", "roundrobin", "split"]
+ROUTED = [*ROUTING, "split"]
 N = 4
 MINUTES = 60_000_000
 
@@ -166,7 +167,7 @@ def by_session(df: DataFrame, **options: Any) -> DataFrame:
     return aggregates(saltwise.skew_groupby(df, *keys, **options) if options else df.groupBy(*keys))
 
 
-@pytest.mark.parametrize("strategy", ROUTING)
+@pytest.mark.parametrize("strategy", ROUTED)
 def test_a_stream_gives_the_answers_of_a_batch_run(source: Source, tmp_path: Path, strategy: str) -> None:
     for batch in range(3):
         source.add(rotate=batch)

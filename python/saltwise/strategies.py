@@ -35,8 +35,8 @@ class Strategy:
     """Where the rows of a hot key go, in words."""
     other_key: str
     """Where the rows of any other key go."""
-    choices: Literal["1", "2", "d", "n"] = "1"
-    """How many workers a hot key may use: d is solved from the data, n is all of them."""
+    choices: int | Literal["d", "n"] = 1
+    """How many workers a hot key may use: "d" is solved from the data, "n" is all of them."""
     looks_back: bool = False
     """Whether the worker of a row depends on the rows before it."""
     whole_groups: bool = False
@@ -56,7 +56,7 @@ STRATEGIES: dict[str, Strategy] = {
     "local": Strategy("one worker, as states", "one worker, by hash"),
     "hash": Strategy("one worker, by hash", "one worker, by hash", whole_groups=True),
     "shuffle": Strategy("all workers in turn", "all workers in turn", "n", looks_back=True),
-    "pkg": Strategy("the less loaded of 2", "the less loaded of 2", "2", looks_back=True),
+    "pkg": Strategy("the less loaded of 2", "the less loaded of 2", 2, looks_back=True),
     "dchoices": Strategy("the least loaded of d, solved from the data", "the less loaded of 2", "d", looks_back=True),
     "wchoices": Strategy("the least loaded of all", "the less loaded of 2", "n", looks_back=True),
     "roundrobin": Strategy("all workers in turn", "the less loaded of 2", "n", looks_back=True),

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from .. import datasets
 from ..spark.explain import explain
 from ..spark.loads import WorkerLoads, worker_loads
+from ..strategies import ROUTING
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Row, SparkSession
     from rich.table import Table
 
-STRATEGIES = ("stock", "split", "local", "hash", "shuffle", "pkg", "dchoices", "wchoices", "roundrobin")
+STRATEGIES = ("stock", "split", "local", *ROUTING)
 BEFORE, AFTER = "hash", "dchoices"
 """The strategies of the picture: all rows of a key on one worker, and the paper's D-Choices."""
 

@@ -51,8 +51,11 @@ def predict(
         return 1.0
     ranked = sorted(keys, key=lambda key: -key[1])
     head = [share for _, share in ranked if share >= theta]
-    solved = find_optimal_choices(head, workers, epsilon)
-    d = {"1": 1, "2": min(2, workers), "d": solved, "n": workers}[STRATEGIES[strategy].choices]
+    hot_choices = STRATEGIES[strategy].choices
+    if isinstance(hot_choices, int):
+        d = min(hot_choices, workers)
+    else:
+        d = find_optimal_choices(head, workers, epsilon) if hot_choices == "d" else workers
 
     def choices(share: float) -> int:
         return d if share >= theta else min(d, 2)
