@@ -11,7 +11,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.console import Console, ConsoleOptions, RenderResult
     from rich.text import Text
 
 
@@ -30,14 +30,16 @@ class Table:
     code: bool = False
     """Whether cells hold code or plans: they are aligned to the left, and cut at the edge instead of wrapped."""
 
-    def __rich__(self) -> RenderableType:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from rich.table import Table as RichTable
         from rich.text import Text
 
         if not self.heads:
             width = max((len(name) for name, _ in self.rows), default=0)
             lines = (f"{name!s:<{width}}  {value}" for name, value in self.rows)
-            return Text("\n".join(lines), no_wrap=True, overflow="ignore")
+            # A terminal may be narrow. Anywhere else, a value is one line.
+            yield Text("\n".join(lines), overflow="fold" if console.is_terminal else "ignore")
+            return
         table = RichTable()
         for i, head in enumerate(self.heads):
             if self.code:
@@ -46,7 +48,7 @@ class Table:
                 table.add_column(head, justify="right" if i else "left")
         for row in self.rows:
             table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
-        return table
+        yield table
 
     def html(self) -> str:
         """Return the table as HTML."""
@@ -91,7 +93,7 @@ class Printable:
 
         console = Console(width=self._text_width, color_system=None, force_terminal=False)
         with console.capture() as capture:
-            console.print(self)
+            console.print(self, crop=False)
         return capture.get().rstrip()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
