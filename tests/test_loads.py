@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from saltwise import SaltwiseError
 from saltwise.loads import WorkerLoads, worker_loads
+from saltwise.strategies import StrategyName
 
 if TYPE_CHECKING:
     from tests.conftest import WithConf
@@ -39,8 +40,8 @@ def loads(df: DataFrame) -> WorkerLoads[list[Any]]:
     return worker_loads(df.sparkSession, df.collect)
 
 
-def grouped(df: DataFrame, strategy: str) -> DataFrame:
-    return df.skew_groupby("k", strategy=strategy, partitions=WORKERS).agg(F.collect_list("id"))  # type: ignore[operator, no-any-return]
+def grouped(df: DataFrame, strategy: StrategyName) -> DataFrame:
+    return df.skew_groupby("k", strategy=strategy, partitions=WORKERS).agg(F.collect_list("id"))
 
 
 def test_by_key_two_workers_get_everything(df: DataFrame) -> None:
@@ -57,7 +58,7 @@ def test_by_key_two_workers_get_everything(df: DataFrame) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["shuffle", "dchoices", "wchoices", "roundrobin"])
-def test_balanced(df: DataFrame, strategy: str) -> None:
+def test_balanced(df: DataFrame, strategy: StrategyName) -> None:
     found = loads(grouped(df, strategy))
     assert sum(found.rows) == ROWS
     assert len(found.rows) == WORKERS

@@ -190,7 +190,7 @@ def test_the_hot_keys_of_a_report_are_found_again_whatever_their_type(
 
 
 def test_what_skew_groupby_returns_has_everything_of_sparks_grouped_data(visits: DataFrame) -> None:
-    grouped = visits.skew_groupby("user", strategy="pkg")  # type: ignore[operator]
+    grouped = visits.skew_groupby("user", strategy="pkg")
     assert type(grouped) is saltwise.SkewGroupedData
     of_spark = {name for name in dir(visits.groupBy("user")) if not name.startswith("_")} - {"session", "is_cached"}
     assert of_spark <= {name for name in dir(saltwise.SkewGroupedData) if not name.startswith("_")}

@@ -29,7 +29,9 @@ pytestmark = pytest.mark.classic("look into a sink of the client's")
 
 Answer = dict[tuple[Any, ...], tuple[Any, ...]]
 
-ROUTED = [*ROUTING, "split"]
+# Of those that look at the rows before, D-Choices keeps most of them.
+FEW = ("hash", "dchoices", "split")
+ROUTED = [name if name in FEW else pytest.param(name, marks=pytest.mark.full) for name in (*ROUTING, "split")]
 N = 4
 MINUTES = 60_000_000
 
@@ -178,13 +180,21 @@ def test_a_stream_gives_the_answers_of_a_batch_run(source: Source, tmp_path: Pat
     assert sink.answer() == answer_of(by_key(source.table()), 1)
 
 
-@pytest.mark.parametrize("grouped", [by_window, by_session], ids=["windows", "sessions"])
-@pytest.mark.parametrize("mode", ["complete", "append", "update"])
+@pytest.mark.parametrize(
+    ("mode", "grouped"),
+    [
+        ("complete", by_window),
+        ("append", by_window),
+        ("update", by_window),
+        ("append", by_session),
+        pytest.param("complete", by_session, marks=pytest.mark.full),
+        # Spark has no update mode for sessions.
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.__name__,
+)
 def test_windows_late_rows_and_output_modes_are_those_of_stock(
     source: Source, tmp_path: Path, grouped: Any, mode: str
 ) -> None:
-    if (grouped, mode) == (by_session, "update"):
-        pytest.skip("Spark has no update mode for sessions")
     for batch in range(5):
         source.add(rows=400, rotate=batch, late=3)
     stock, ours = Sink(mode, keys=2), Sink(mode, keys=2)
@@ -207,22 +217,33 @@ def test_a_checkpoint_goes_on_with_saltwise_on_and_off(source: Source, tmp_path:
     assert sink.answer() == answer_of(by_key(source.table()), 1)
 
 
-def test_two_hundred_drifting_batches_with_stops_and_restarts_lose_and_repeat_nothing(
-    source: Source, tmp_path: Path
+@pytest.mark.parametrize(
+    ("batches", "stops"),
+    [
+        (24, {5: "before", 12: "after", 13: "after", 23: "after"}),
+        pytest.param(
+            200,
+            {17: "before", 40: "after", 41: "after", 90: "before", 133: "after", 199: "after"},
+            marks=pytest.mark.full,
+        ),
+    ],
+    ids=["24", "200"],
+)
+def test_drifting_batches_with_stops_and_restarts_lose_and_repeat_nothing(
+    source: Source, tmp_path: Path, batches: int, stops: dict[int, str]
 ) -> None:
     sink = Sink("update", keys=1)
     # A stop after the sink has all, and before Spark notes it, runs the batch a second time, with another head known.
-    stops = {17: "before", 40: "after", 41: "after", 90: "before", 133: "after", 199: "after"}
     sink.stop_at = set(stops.items())
     df = by_key(source.stream(), strategy="dchoices", partitions=N)
-    for batch in range(200):
-        source.add(rows=300, rotate=batch // 20)
+    for batch in range(batches):
+        source.add(rows=300, rotate=batch * 10 // batches)
 
     run(df, sink, tmp_path / "checkpoint")
 
-    assert sorted(sink.batches) == list(range(200))
+    assert sorted(sink.batches) == list(range(batches))
     assert not sink.stop_at
-    assert sink.repeated == 4
+    assert sink.repeated == [*stops.values()].count("after")
     assert sink.answer() == answer_of(by_key(source.table()), 1)
 
 
@@ -256,19 +277,26 @@ def test_a_head_that_drifts_is_followed_and_every_batch_is_balanced(
     assert "hot keys known: " in plan
 
 
+KEYS_OF_EACH_TYPE = [
+    "k",
+    "cast(v as int)",
+    "cast(v as decimal(10, 2))",
+    "cast(v as double)",
+    "cast(k as binary)",
+    "named_struct('a', k, 'b', v)",
+    "array(k)",
+    "timestamp_seconds(v)",
+    "date_add(date'2026-01-01', cast(v as int))",
+    "timestamp_ntz'2026-01-01 00:00:00' + make_dt_interval(0, 0, cast(v as int))",
+]
+
+
 @pytest.mark.parametrize(
     "key",
     [
-        "k",
-        "cast(v as int)",
-        "cast(v as decimal(10, 2))",
-        "cast(v as double)",
-        "cast(k as binary)",
-        "named_struct('a', k, 'b', v)",
-        "array(k)",
-        "timestamp_seconds(v)",
-        "date_add(date'2026-01-01', cast(v as int))",
-        "timestamp_ntz'2026-01-01 00:00:00' + make_dt_interval(0, 0, cast(v as int))",
+        pytest.param(f"struct({', '.join(KEYS_OF_EACH_TYPE)})", id="all of them"),
+        *KEYS_OF_EACH_TYPE[:2],
+        *(pytest.param(key, marks=pytest.mark.full) for key in KEYS_OF_EACH_TYPE[2:]),
     ],
 )
 def test_the_next_batch_knows_a_hot_key_of_any_type_from_its_first_row_on(
@@ -277,7 +305,7 @@ def test_the_next_batch_knows_a_hot_key_of_any_type_from_its_first_row_on(
     source.write(["UA"] * 1000)
     source.write(["UA"] * 15)  # too few to make a key hot by themselves
     df = source.stream().withColumn("v", F.lit(7)).select(F.expr(key).alias("key"), "v")
-    grouped = df.skew_groupby("key", strategy="wchoices", partitions=5)  # type: ignore[operator]
+    grouped = df.skew_groupby("key", strategy="wchoices", partitions=5)
 
     query = run(grouped.agg(F.max("v")), Sink("update", keys=1), tmp_path / "checkpoint")
 
@@ -389,7 +417,7 @@ def test_functions_that_keep_a_state_are_left_where_spark_looks_for_their_state(
     for _ in range(2):
         source.add(rows=100)
     sink = Sink("update", keys=1)
-    grouped = source.stream().skew_groupby("k", strategy="offgreedy")  # type: ignore[operator]
+    grouped = source.stream().skew_groupby("k", strategy="offgreedy")
     counts = grouped.applyInPandasWithState(count, "k string, n bigint", "n bigint", "update", "NoTimeout")
 
     query = run(counts, sink, tmp_path / "checkpoint")
