@@ -7,18 +7,29 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 WHEEL := dist/saltwise-*.whl
 
-.PHONY: demo test test-connect test-matrix bench bench-quick lint wheel docs clean
+.PHONY: demo test test-connect test-all test-matrix bench bench-quick lint wheel docs clean
 
 demo: .venv/installed
 	$(BIN)/saltwise demo
 
+# Two processes, each with a Spark of its own; the one that is done takes tests of the other. tests/README.md says what
+# runs here and what runs in test-all.
+TWO_AT_ONCE := -n 2 --dist worksteal
+
 test: lint
-	$(BIN)/pytest -m "not bench" $(PYTEST_ARGS)
-	$(BIN)/pytest --connect -m smoke
+	$(BIN)/pytest $(TWO_AT_ONCE) -m "not bench" $(PYTEST_ARGS)
+	$(BIN)/pytest --connect $(TWO_AT_ONCE) -m smoke
 
 # Every test that has a session, over Spark Connect: a process has one kind of session alone.
 test-connect: .venv/installed
-	$(BIN)/pytest --connect -m "not bench" $(PYTEST_ARGS)
+	$(BIN)/pytest --connect $(TWO_AT_ONCE) -m "not bench" $(PYTEST_ARGS)
+
+# All there is, and properties on new examples: some hours.
+test-all: lint
+	$(BIN)/pytest --full $(TWO_AT_ONCE) -m "not bench" $(PYTEST_ARGS)
+	$(BIN)/pytest --full --connect $(TWO_AT_ONCE) -m "not bench" $(PYTEST_ARGS)
+	$(BIN)/saltwise reproduce --quick --out build/reproduce
+	$(MAKE) test-matrix
 
 lint: .venv/installed
 	$(BIN)/ruff check

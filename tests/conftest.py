@@ -16,6 +16,7 @@ from socket import socket
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, Row, SparkSession
 
@@ -23,6 +24,23 @@ import saltwise
 from saltwise.strategies import PLACEMENT
 
 PLACED = "Exchange placement("
+
+# Tests run for seconds, so a JVM that compiles quickly and does little in the background is done sooner. The processes
+# that tests start inherit it. What Spark generates and how Spark plans stay as they are.
+JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+# The examples of properties. quick: the same ones every time, so that nobody meets another's failure, and few.
+# full: new ones every time, and many; the report of a failure says how to run it again.
+settings.register_profile(
+    "quick", deadline=None, derandomize=True, max_examples=100, suppress_health_check=list(HealthCheck)
+)
+settings.register_profile(
+    "full", deadline=None, max_examples=500, print_blob=True, suppress_health_check=list(HealthCheck)
+)
+settings.load_profile("quick")
+
+# The strategies that route rows share one plan and differ in the worker of a row, so one of them stands for all.
+EACH_PLAN = ("dchoices", "local", "split")
 
 Query = str | Callable[[SparkSession], DataFrame]
 """SQL text, or a function that builds a DataFrame: it is built anew under each conf."""
@@ -39,18 +57,32 @@ WithConf = Callable[[Mapping[str, object]], AbstractContextManager[None]]
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--regenerate", action="store_true", help="write the results of sql/golden anew")
     parser.addoption("--connect", action="store_true", help="run over Spark Connect")
+    parser.addoption(
+        "--full", action="store_true", help="run the tests marked full too, and properties on new examples"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--full"):
+        settings.load_profile("full")
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", JVM_OPTIONS)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Over Connect, run what has a session, but for what no Connect session can do."""
+    """Leave out what repeats other tests; over Connect, run what has a session, but for what no Connect session can do."""
+    if not config.getoption("--full"):
+        deselect(config, items, lambda item: item.get_closest_marker("full") is not None)
     if not config.getoption("--connect"):
         return
-    others = [item for item in items if "spark" not in getattr(item, "fixturenames", ())]
-    config.hook.pytest_deselected(items=others)
-    items[:] = [item for item in items if item not in others]
+    deselect(config, items, lambda item: "spark" not in getattr(item, "fixturenames", ()))
     for item in items:
         if classic := item.get_closest_marker("classic"):
             item.add_marker(pytest.mark.skip(f"over Connect there is no way to {classic.args[0]}"))
+
+
+def deselect(config: pytest.Config, items: list[pytest.Item], left_out: Callable[[pytest.Item], bool]) -> None:
+    config.hook.pytest_deselected(items=[item for item in items if left_out(item)])
+    items[:] = [item for item in items if not left_out(item)]
 
 
 @pytest.fixture(scope="session")
@@ -170,7 +202,7 @@ class Agree:
         self,
         query: Query,
         *,
-        strategies: Sequence[str] = ("dchoices",),
+        strategies: Sequence[str] = EACH_PLAN,
         options: Mapping[str, object] | None = None,
         conf: Mapping[str, object] | None = None,
         close: Collection[str] = (),
@@ -180,25 +212,27 @@ class Agree:
 
         Args:
             query: what to run.
-            strategies: values of spark.saltwise.strategy; local and split are tried wherever dchoices is.
+            strategies: values of spark.saltwise.strategy; one for each kind of plan by default.
             options: other options of spark.saltwise, by their names without the prefix.
             conf: confs of Spark that hold on both sides.
             close: columns of floats that need to agree to nine digits only, since Spark leaves the rest open.
-            routes: how often the plan must be rewritten; at least once by default.
+            routes: how often the plan must be rewritten; at least once by default. Where strategies are left out, local
+                and split may rewrite more, since they need no repeatable order of the rows.
         """
         stock = self.stock(query, conf)
-        given = options or {}
-        # What dchoices rewrites local rewrites too, and split where adaptive execution may look; n is told, as it is for
-        # few rows.
-        adaptive = bool((conf or {}).get("spark.sql.adaptive.enabled", True))
-        others = ["local", "split"] if adaptive else ["local"]
-        for strategy in [*strategies, *others] if "dchoices" in strategies and "hot" not in given else strategies:
-            toggle = toggled({"strategy": strategy, **({"partitions": 4} if strategy == "split" else {}), **given})
+        for strategy in strategies:
+            # So few rows fit into one partition, so split is told how many there are.
+            toggle = toggled(
+                {"strategy": strategy, **({"partitions": 4} if strategy == "split" else {}), **(options or {})}
+            )
             ours = self._run(query, {**(conf or {}), **toggle})
+            # Only adaptive execution can look at the partitions before it splits them.
+            adaptive = bool((conf or {}).get("spark.sql.adaptive.enabled", True))
             chosen = "dchoices" if strategy == "split" and not adaptive else strategy
             said = PLACED if chosen in PLACEMENT and chosen != "hash" else f"], {chosen}, n="
             assert said in ours.plan, ours.plan
-            self._compare(stock, ours, close, routes if strategy in strategies else None, f"strategy {strategy}")
+            exactly = routes if strategies is not EACH_PLAN or strategy == "dchoices" else None
+            self._compare(stock, ours, close, exactly, f"strategy {strategy}")
 
     def auto(self, query: Query, *, sample: bool, close: Collection[str] = ()) -> set[str]:
         """Compare stock Spark with auto on a small input, whatever it does; return the strategies that it took.

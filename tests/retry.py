@@ -55,6 +55,8 @@ def main() -> int:
 def start() -> SparkSession:
     builder = (
         SparkSession.builder.master("local-cluster[2,1,1024]")
+        # Executors start again and again, with the options that the tests start their other JVMs with.
+        .config("spark.executor.extraJavaOptions", os.environ.get("SPARK_SUBMIT_OPTS", ""))
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "6")
@@ -91,7 +93,7 @@ def run(spark: SparkSession, name: str, i: int) -> str:
     skewed = skew_groupby(below, "k", strategy=strategy, partitions=7, hot=hot).agg(*aggregates)
     with tempfile.TemporaryDirectory() as folder:
         doomed = skewed.mapInPandas(halt_once(Path(folder, "halted")), skewed.schema)
-        # Even runs lose the executor in a stage whose output is shuffled, odd ones in the result stage.
+        # Of four runs the first two lose the executor in a stage whose output is shuffled, the others in the result stage.
         query = doomed if i % 4 >= 2 else doomed.repartition(3, "k")
         try:
             answer = sorted(map(tuple, query.collect()))

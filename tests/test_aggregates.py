@@ -128,7 +128,7 @@ EXACT: dict[str, tuple[Aggregator, Callable[[Rows], Any], Callable[[Any], Any]]]
 
 
 @pytest.mark.parametrize("name", EXACT)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings().max_examples // 4)
 @given(rows=ROWS, rng=st.randoms(use_true_random=False))
 def test_random_merge_trees_give_what_one_machine_gives(name: str, rows: Rows, rng: random.Random) -> None:
     aggregator, reference, shown = EXACT[name]
@@ -142,7 +142,7 @@ def test_random_merge_trees_give_what_one_machine_gives(name: str, rows: Rows, r
     )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=settings().max_examples // 4)
 @given(rows=ROWS, rng=st.randoms(use_true_random=False))
 def test_a_bloom_filter_forgets_nothing_and_is_the_same_for_every_tree(rows: Rows, rng: random.Random) -> None:
     for name in ("i", "s"):

@@ -291,7 +291,7 @@ def test_each_worker_has_a_partition_of_its_own(spark: SparkSession) -> None:
     assert found == {number: worker for worker, number in enumerate(numbers)}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 @given(
     st.lists(st.lists(st.integers(0, 9), max_size=120), max_size=6),
     st.integers(1, 7),

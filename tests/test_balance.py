@@ -42,7 +42,11 @@ def zipf_rows(folder: Path, z: float) -> np.ndarray:
             1.4,
             {"hash": (30, 36), "pkg": (15, 18), "dchoices": (1, 1.15), "wchoices": (1, 1.02), "roundrobin": (1, 1.05)},
         ),
-        (2.0, {"hash": (58, 64), "pkg": (29, 32), "dchoices": (1, 1.1), "wchoices": (1, 1.02)}),
+        pytest.param(
+            2.0,
+            {"hash": (58, 64), "pkg": (29, 32), "dchoices": (1, 1.1), "wchoices": (1, 1.02)},
+            marks=pytest.mark.full,
+        ),
     ],
 )
 def test_each_strategy_balances_zipf_keys_as_the_papers_say(

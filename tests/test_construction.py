@@ -96,7 +96,7 @@ def cases(draw: st.DrawFn, algorithm: str) -> tuple[Naive, HashPair]:
 
 
 @given(cases("scan"))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 def test_each_step_of_scan_takes_the_best_placement(case: tuple[Naive, HashPair]) -> None:
     naive, made = case
     placed: Placed = {}
@@ -108,7 +108,7 @@ def test_each_step_of_scan_takes_the_best_placement(case: tuple[Naive, HashPair]
 
 
 @given(cases("redist"))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 def test_each_step_of_redist_takes_the_best_utility_by_frequency(case: tuple[Naive, HashPair]) -> None:
     naive, made = case
     placed: Placed = {}
@@ -128,7 +128,7 @@ def test_each_step_of_redist_takes_the_best_utility_by_frequency(case: tuple[Nai
 
 
 @given(cases("readj"))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 def test_readj_never_balances_worse_than_keys_that_stay(
     case: tuple[Naive, HashPair],
 ) -> None:

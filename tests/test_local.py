@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -92,7 +92,7 @@ def test_rows_that_lie_by_key_already_are_not_shuffled(spark: SparkSession, plan
     assert plan_that_ran().count("Exchange hashpartitioning") == 1
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=settings().max_examples // 10)
 @given(bursts=st.lists(st.tuples(st.integers(0, 5), st.integers(1, 120)), min_size=1, max_size=25))
 @pytest.mark.parametrize("capacity", [1, 3])
 def test_keys_that_come_and_go_leave_their_states_behind(

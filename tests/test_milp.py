@@ -36,7 +36,7 @@ def best(cluster: Cluster, allowed: Callable[[Ints], bool]) -> float:
 # The MILP
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 @given(
     st.lists(st.integers(1, 20), min_size=6, max_size=6),
     st.lists(st.integers(0, 2), min_size=6, max_size=6),
@@ -202,7 +202,6 @@ def test_cola_keeps_together_what_talks_and_stops_splitting_when_balanced_enough
     assert cola(cluster, traffic, max_ld=1_000).tolist() == [0] * 16
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(0, 50), min_size=1, max_size=30), st.integers(2, 5), st.integers(0, 1_000))
 def test_cola_is_balanced_or_has_split_all(load: list[float], nodes: int, seed: int) -> None:
     groups = len(load)
@@ -215,7 +214,6 @@ def test_cola_is_balanced_or_has_split_all(load: list[float], nodes: int, seed: 
         assert cluster.loads(node).max() <= cluster.mean + max(load)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 40), st.integers(1, 12), st.integers(0, 1_000))
 def test_parts_are_a_partition_and_none_is_empty(groups: int, parts: int, seed: int) -> None:
     random = np.random.default_rng(seed)

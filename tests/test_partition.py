@@ -10,7 +10,7 @@ import sys
 import mmh3
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from xxhash import xxh64_intdigest
 
@@ -45,7 +45,6 @@ def next_clockwise(workers: int, replicas: int, key: int) -> int:
 
 
 @given(st.integers(1, 6), st.integers(1, 8), st.lists(LONGS, min_size=1, max_size=20))
-@settings(deadline=None)  # the first call compiles
 def test_a_key_goes_to_the_next_replica_clockwise(workers: int, replicas: int, keys: list[int]) -> None:
     placed = ConsistentHash(workers, replicas=replicas).place(np.array([*keys, *EDGES]))
     assert placed.tolist() == [next_clockwise(workers, replicas, int(key)) for key in [*keys, *EDGES]]

@@ -34,7 +34,7 @@ def zipf_run(shift: int = 0, exponent: float = 0.9, keys: int = 300) -> Weights:
 
 
 @given(st.lists(st.tuples(RUNS, st.integers(0, 1000), st.integers(1, 6)), min_size=1, max_size=5))
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=settings().max_examples // 4)
 def test_a_store_gives_what_a_history_that_never_left_memory_gives(runs: list[tuple[dict[int, int], int, int]]) -> None:
     history = PlacementHistory()
     with tempfile.TemporaryDirectory() as folder:
@@ -47,7 +47,7 @@ def test_a_store_gives_what_a_history_that_never_left_memory_gives(runs: list[tu
 
 
 @given(st.lists(st.tuples(RUNS, st.integers(0, 1000)), min_size=1, max_size=5))
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=settings().max_examples // 4)
 def test_what_moved_is_what_two_functions_place_differently(runs: list[tuple[dict[int, int], int]]) -> None:
     history = PlacementHistory()
     known: set[int] = set()
@@ -206,7 +206,7 @@ def test_another_file_is_refused_and_left_as_it_is(kept: Path, text: Callable[[P
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=settings().max_examples // 4)
 def test_a_damaged_file_is_refused(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         PlacementStore(folder).plan(run_of({1: 10, 2: 5}), 2)

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 
-def ends_of(strategies: str) -> list[dict[str, Any]]:
-    """How the queries of each strategy ended, two of each, an executor lost in each."""
+def ends_of(strategies: str, runs: int) -> list[dict[str, Any]]:
+    """How the queries of each strategy ended, so many of each, an executor lost in each."""
     script = Path(__file__).with_name("retry.py")
     done = subprocess.run(
-        [sys.executable, str(script), "--runs", "2", "--strategies", strategies],
+        [sys.executable, str(script), "--runs", str(runs), "--strategies", strategies],
         env=os.environ | {"PYSPARK_PYTHON": sys.executable},
         capture_output=True,
         text=True,
@@ -28,13 +28,25 @@ def ends_of(strategies: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_a_lost_executor_neither_changes_an_answer_nor_ends_the_job() -> None:
-    ends = ends_of("split,hot,hot-keys-only,shuffle,dchoices")
-    assert [end.get("right") for end in ends] == [2, 2, 2, 2, 2], ends
+@pytest.mark.parametrize(
+    ("strategies", "runs"),
+    [
+        # One that looks at partitions, and one that looks at the rows before. The second run of each ends its job where
+        # the first one shuffles once more.
+        ("split,dchoices", 2),
+        pytest.param(
+            "split,hot,hot-keys-only,hash,shuffle,pkg,dchoices,wchoices,roundrobin", 4, marks=pytest.mark.full
+        ),
+    ],
+)
+def test_a_lost_executor_neither_changes_an_answer_nor_ends_the_job(strategies: str, runs: int) -> None:
+    ends = ends_of(strategies, runs)
+    assert [end.get("right") for end in ends] == [runs] * len(ends), ends
 
 
 @pytest.mark.slow
-def test_local_over_a_shuffle_is_right_or_ended_by_spark() -> None:
-    [end] = ends_of("local")
+@pytest.mark.parametrize("runs", [1, pytest.param(4, marks=pytest.mark.full)])
+def test_local_over_a_shuffle_is_right_or_ended_by_spark(runs: int) -> None:
+    [end] = ends_of("local", runs)
     assert "wrong" not in end, end
     assert all(how == "right" or "indeterminate output" in how for how in end.keys() - {"strategy", "spark"}), end

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 # All that need nothing beside their name.
 ONLINE = [name for name in STRATEGIES if name not in ("auto", *PLANNED_AHEAD)]
+# One of each kind of plan. The others have the same plan with another choice of workers.
+PLANS = ["dchoices", "local", "split", "offgreedy"]
+EVERY = [name if name in PLANS else pytest.param(name, marks=pytest.mark.full) for name in ONLINE]
 
 # Nine hundred rows in three partitions; 40 % of them have the key 0, 20 % the key 1, 10 % NULL.
 EVENTS = """
@@ -292,7 +295,7 @@ def test_every_call_calls_the_function_that_it_is_listed_for() -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("strategy", [*ONLINE, "hot"])
+@pytest.mark.parametrize("strategy", [*EVERY, "hot"])
 @pytest.mark.parametrize(
     ("batch", "operator"),
     [("hashed", "HashAggregate"), ("sorted", "SortAggregate"), ("object", "ObjectHashAggregate")],
@@ -307,7 +310,7 @@ def test_functions_give_the_same_answers(
     assert f" {operator}(" in agree.stock(query).plan
 
 
-@pytest.mark.parametrize("strategy", [*ONLINE, "hot"])
+@pytest.mark.parametrize("strategy", [*EVERY, "hot"])
 def test_functions_that_divide_as_they_merge_agree_to_nine_digits(
     agree: Agree, select: Callable[..., str], strategy: str
 ) -> None:
@@ -316,7 +319,7 @@ def test_functions_that_divide_as_they_merge_agree_to_nine_digits(
     agree(select("close"), strategies=[routing(strategy)], options=hot(strategy), close=divided, routes=1)
 
 
-@pytest.mark.parametrize("strategy", ONLINE)
+@pytest.mark.parametrize("strategy", EVERY)
 def test_merged_sketches_give_the_same_answers(
     spark: SparkSession, agree: Agree, select: Callable[..., str], strategy: str
 ) -> None:
@@ -329,7 +332,7 @@ def test_merged_sketches_give_the_same_answers(
     agree(select("merged", source=f"({sketches})"), strategies=[strategy], routes=routes)
 
 
-@pytest.mark.parametrize("strategy", ONLINE)
+@pytest.mark.parametrize("strategy", EVERY)
 def test_grouping_functions_give_the_same_answers(agree: Agree, select: Callable[..., str], strategy: str) -> None:
     agree(select("cubed", group="CUBE (k, t) HAVING count(*) > 0"), strategies=[strategy], routes=1)
 
@@ -339,7 +342,7 @@ def test_every_kind_of_state_gives_the_same_answers(agree: Agree, select: Callab
     divided = [call for texts in CLOSE.values() for call in texts]
 
     for batch in ("hashed", "close", "sorted", "object"):
-        agree(select(batch), strategies=["dchoices", "shuffle"], options=hot("dchoices"), close=divided)
+        agree(select(batch), close=divided)
         agree(select(batch), strategies=["dchoices"], options=hot("hot"), close=divided)
 
 
@@ -437,7 +440,7 @@ def shown(name: str) -> str:
 def test_keys_of_each_type_give_the_same_answers(agree: Agree, keyed: str) -> None:
     query = f"SELECT {shown(keyed)}, count(*), array_sort(collect_list(id)) FROM keyed GROUP BY key"
 
-    agree(lambda spark: spark.sql(query), strategies=["dchoices", "shuffle"], routes=1)
+    agree(lambda spark: spark.sql(query), routes=1)
 
 
 def test_equal_keys_of_each_type_go_to_one_worker(spark: SparkSession, keyed: str) -> None:
@@ -466,7 +469,7 @@ def test_hot_keys_of_each_type_are_recognised_as_a_report_spells_them(
     assert metric_that_ran("head rows") == sum(key.count for key in report.hot_keys)
 
 
-@pytest.mark.parametrize("strategy", ONLINE)
+@pytest.mark.parametrize("strategy", EVERY)
 def test_keys_of_every_type_at_once_give_the_same_answers(agree: Agree, strategy: str) -> None:
     columns = ", ".join(
         f"element_at(array({values}), 1 + CAST((id + {i}) % size(array({values})) AS INT)) AS key{i}"
@@ -486,8 +489,8 @@ def test_char_and_varchar_keys_give_the_same_answers(spark: SparkSession, agree:
     try:
         spark.sql("INSERT INTO padded SELECT substr('abcde', 1, id % 3), substr('abcde ', id % 4), id FROM range(300)")
 
-        agree("SELECT c, count(*), sum(v) FROM padded GROUP BY c", strategies=["dchoices", "shuffle"])
-        agree("SELECT vc, c, array_sort(collect_list(v)) FROM padded GROUP BY vc, c", strategies=["dchoices"])
+        agree("SELECT c, count(*), sum(v) FROM padded GROUP BY c")
+        agree("SELECT vc, c, array_sort(collect_list(v)) FROM padded GROUP BY vc, c")
     finally:
         spark.sql("DROP TABLE padded")
 
@@ -509,7 +512,7 @@ def test_char_and_varchar_keys_give_the_same_answers(spark: SparkSession, agree:
 def test_composite_keys_and_keys_that_are_expressions_give_the_same_answers(agree: Agree, keys: str) -> None:
     query = f"SELECT {keys}, count(*), sum(d), array_sort(collect_list(i)) FROM events GROUP BY {keys}"
 
-    agree(query, strategies=["dchoices", "shuffle"], routes=1)
+    agree(query, routes=1)
 
 
 # Sizes
@@ -535,7 +538,7 @@ def test_small_input_gives_the_same_answers(agree: Agree, size: str, rows: str, 
     assert len(agree.stock(query).rows) == groups
 
 
-@pytest.mark.parametrize("strategy", ONLINE)
+@pytest.mark.parametrize("strategy", EVERY)
 def test_keys_that_are_all_distinct_give_the_same_answers(agree: Agree, strategy: str) -> None:
     query = "SELECT id, count(*), max(s), array_sort(collect_list(i)) FROM events GROUP BY id"
 
@@ -544,11 +547,15 @@ def test_keys_that_are_all_distinct_give_the_same_answers(agree: Agree, strategy
     assert len(agree.stock(query).rows) == 900
 
 
-@pytest.mark.parametrize("partitions", [2, 3, 7, 50])
-def test_any_number_of_workers_gives_the_same_answers(agree: Agree, partitions: int) -> None:
+@pytest.mark.parametrize(
+    ("partitions", "strategies"),
+    [(2, PLANS), (50, PLANS), *(pytest.param(n, ONLINE, marks=pytest.mark.full) for n in (2, 3, 7, 50))],
+    ids=lambda value: value if isinstance(value, int) else "each plan" if value is PLANS else "every strategy",
+)
+def test_any_number_of_workers_gives_the_same_answers(agree: Agree, partitions: int, strategies: list[str]) -> None:
     query = "SELECT k, count(*), sum(d), array_sort(collect_list(i)) FROM events GROUP BY k"
 
-    agree(query, strategies=ONLINE, options={"partitions": partitions}, routes=1)
+    agree(query, strategies=strategies, options={"partitions": partitions}, routes=1)
 
 
 # Shapes of queries, with the number of aggregates that are rewritten in each.
@@ -702,7 +709,15 @@ SHAPES = {
 def test_query_shapes_give_the_same_answers(agree: Agree, shape: str) -> None:
     query, routes = SHAPES[shape]
 
-    agree(query, strategies=["dchoices", "shuffle"], routes=routes)
+    agree(query, routes=routes)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("shape", SHAPES)
+def test_query_shapes_give_the_same_answers_whatever_routes_them(agree: Agree, shape: str) -> None:
+    query, routes = SHAPES[shape]
+
+    agree(query, strategies=["shuffle", "pkg", "wchoices", "roundrobin"], routes=routes)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -718,7 +733,7 @@ def test_cached_input_gives_the_same_answers(agree: Agree) -> None:
         return spark.table("events").cache().groupBy("k").agg(F.sum("d"), F.sort_array(F.collect_list("i")))
 
     try:
-        agree(cached, strategies=ONLINE, routes=1)
+        agree(cached, strategies=PLANS, routes=1)
     finally:
         cached_events: Any = agree.spark.table("events")
         cached_events.unpersist()
@@ -730,7 +745,7 @@ def test_a_cached_result_gives_the_same_answers(agree: Agree) -> None:
         return spark.table("events").groupBy("k").agg(F.sum("d"), F.sort_array(F.collect_list("i"))).cache()
 
     try:
-        agree(cached, strategies=["dchoices", "shuffle"], routes=1)
+        agree(cached, routes=1)
     finally:
         agree.spark.catalog.clearCache()
 
@@ -740,7 +755,6 @@ def test_columnar_files_give_the_same_answers(agree: Agree, tmp_path: Path) -> N
 
     agree(
         lambda spark: spark.read.parquet(str(tmp_path / "events")).groupBy("k", "t").agg(F.sum("d"), F.max("s")),
-        strategies=["dchoices", "shuffle"],
         routes=1,
     )
 
@@ -750,7 +764,7 @@ def test_rows_of_python_give_the_same_answers(agree: Agree) -> None:
         rows = [(i % 3 if i % 5 else None, float(i), str(i)) for i in range(200)]
         return spark.createDataFrame(rows, "k int, d double, s string").groupBy("k").agg(F.sum("d"), F.max("s"))
 
-    agree(of_python, strategies=["dchoices", "shuffle"], routes=1)
+    agree(of_python, routes=1)
 
 
 def test_rows_through_pandas_give_the_same_answers(agree: Agree) -> None:
@@ -761,7 +775,7 @@ def test_rows_through_pandas_give_the_same_answers(agree: Agree) -> None:
         grouped: DataFrame = same.groupBy("k").agg(F.sum("d"), F.sort_array(F.collect_list("s")))
         return grouped
 
-    agree(through_pandas, strategies=["dchoices"], routes=1)
+    agree(through_pandas, routes=1)
 
 
 def test_input_that_was_shuffled_gives_the_same_answers(agree: Agree) -> None:
@@ -815,7 +829,7 @@ def test_settings_of_spark_give_the_same_answers(agree: Agree, setting: str) -> 
         "SELECT k, sum(i), array_sort(collect_list(s)), percentile(d, 0.5), "
         "space_saving_agg(odd, 300) FROM events GROUP BY k",
     ):
-        agree(query, strategies=["dchoices", "shuffle"], conf=SETTINGS[setting], routes=1)
+        agree(query, conf=SETTINGS[setting], routes=1)
 
 
 @pytest.mark.parametrize("ansi", [True, False])
@@ -823,7 +837,7 @@ def test_an_overflow_is_an_error_or_not_as_in_spark(agree: Agree, ansi: bool) ->
     query = "SELECT id % 2, sum(9223372036854775807), try_sum(l * 9223372) FROM events GROUP BY id % 2"
     conf = {"spark.sql.ansi.enabled": ansi}
     if not ansi:
-        agree(query, strategies=["dchoices", "shuffle"], conf=conf, routes=1)
+        agree(query, conf=conf, routes=1)
         return
 
     for enabled in (False, True):
@@ -938,7 +952,7 @@ def test_an_aggregate_that_is_no_sql_function_gives_the_same_answers(agree: Agre
         summary = Summarizer.metrics("count", "max", "min", "numNonZeros").summary(vectors["v"])
         return vectors.groupBy("k").agg(summary.alias("s")).select("k", F.col("s").cast("string"))
 
-    agree(summed_up, strategies=["dchoices", "shuffle"], routes=1)
+    agree(summed_up, routes=1)
 
 
 def test_skew_groupby_takes_the_columns_that_groupby_takes(agree: Agree) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -15,10 +15,6 @@ from saltwise.strategies import PLANNED_AHEAD, STRATEGIES
 
 if TYPE_CHECKING:
     from tests.conftest import Agree
-
-# Each example costs three jobs of Spark. The same examples every time, so that nobody meets another's failure;
-# pytest --hypothesis-profile=explore looks for new ones.
-settings.register_profile("explore", derandomize=False, max_examples=2000)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -28,12 +24,8 @@ def drawn(spark: SparkSession) -> Iterator[None]:
     spark.catalog.dropTempView("drawn")
 
 
-few = settings(
-    max_examples=60,
-    deadline=None,
-    derandomize=settings.get_current_profile_name() != "explore",
-    suppress_health_check=list(HealthCheck),
-)
+# Each example costs three jobs of Spark.
+few = settings(max_examples=settings().max_examples // 5)
 
 INTS = ["NULL", "0", "1", "2", "3", "-7", "2147483647"]
 DOUBLES = ["NULL", "double('NaN')", "-0.0D", "0.0D", "double('-inf')", "1.5D", "2.25D"]
@@ -159,7 +151,7 @@ def hot_keys(draw: st.DrawFn) -> tuple[str, str]:
 
 
 @given(tables(), hot_keys(), st.lists(st.sampled_from(AGGREGATES), min_size=1, max_size=3), st.integers(2, 9))
-@settings(few, max_examples=20)
+@settings(max_examples=settings().max_examples // 10)
 def test_any_hot_keys_give_the_same_answers(
     spark: SparkSession, agree: Agree, table: str, hot: tuple[str, str], aggregates: list[str], partitions: int
 ) -> None:

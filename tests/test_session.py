@@ -68,7 +68,8 @@ except saltwise.SaltwiseError as error:
 """
 
 
-@pytest.mark.slow
+# tests/test_off_means_off.py asks for the same in a session that it needs anyway.
+@pytest.mark.full
 def test_configure_after_spark_has_started_says_what_to_do() -> None:
     saltwise._java.ensure_java()
     done = subprocess.run(

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -45,13 +45,11 @@ def assert_bounds(sketch: SpaceSaving, stream: list[tuple[int, int]]) -> None:
             assert item in sketch
 
 
-@settings(max_examples=200, deadline=None)
 @given(rows, st.integers(1, 8))
 def test_a_summary_keeps_its_bounds(stream: list[tuple[int, int]], capacity: int) -> None:
     assert_bounds(counted(stream, capacity), stream)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(rows, min_size=2, max_size=5), st.integers(1, 8), rows)
 def test_merged_summaries_keep_the_bounds_of_all_their_rows(
     streams: list[list[tuple[int, int]]], capacity: int, more: list[tuple[int, int]]
@@ -194,7 +192,6 @@ def test_bytes_that_are_no_sketch_are_refused() -> None:
         assert str(refused.value) == f"{message}; give the binary result of space_saving_agg or of to_bytes."
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_damaged_bytes_are_refused_or_read_as_a_sketch(data: st.DataObject) -> None:
     good = offered(["x", "yy" * 9, None, "x"], 4, "string").to_bytes()

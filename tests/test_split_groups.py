@@ -64,8 +64,11 @@ SCHEMA = "n bigint, sum bigint"
 @pytest.mark.parametrize(
     "keys",
     [
-        *(["text"], ["double"], ["int"], ["decimal"], ["timestamp"], ["binary"], ["boolean"], ["date"]),
-        *(["text", "double"], ["int", "binary", "timestamp"], []),
+        *(["text"], ["text", "double"], ["int", "binary", "timestamp"], ["decimal", "boolean", "date"], []),
+        *(
+            pytest.param([name], marks=pytest.mark.full)
+            for name in ("double", "int", "decimal", "timestamp", "binary", "boolean", "date")
+        ),
     ],
     ids=lambda keys: ", ".join(keys) or "none",
 )

@@ -83,28 +83,30 @@ LIGHT = {
 
 
 @pytest.mark.slow
-def test_fifty_batches_with_drifting_heads_on_8_then_12_then_8_workers(
-    spark: SparkSession, tmp_path: Path, with_conf: WithConf
+@pytest.mark.parametrize("batches", [8, pytest.param(50, marks=pytest.mark.full)])
+def test_batches_with_drifting_heads_on_8_then_12_then_8_workers(
+    spark: SparkSession, tmp_path: Path, with_conf: WithConf, batches: int
 ) -> None:
     with with_conf(LIGHT):
-        follow_fifty_batches(spark, tmp_path)
+        follow_batches(spark, tmp_path, batches)
 
 
-def follow_fifty_batches(spark: SparkSession, tmp_path: Path) -> None:
+def follow_batches(spark: SparkSession, tmp_path: Path, batches: int) -> None:
+    grown, shrunk = batches // 3 + 1, 2 * (batches // 3 + 1)
     rng = random.Random(4)
     rows: list[tuple[str | None, int]] = []
     aggregate = totals(tmp_path, workers=8)
     moved = 0
-    for number in range(50):
-        if number in (17, 34):
-            aggregate.rescale(12 if number == 17 else 8)
+    for number in range(batches):
+        if number in (grown, shrunk):
+            aggregate.rescale(12 if number == grown else 8)
         batch = batch_of(number, rng)
         rows += batch
         aggregate.update(table(spark, batch), number)
         assert found(aggregate.state(spark)) == expected(rows), number
         report = aggregate.report
         assert report is not None
-        assert report.function.workers == (12 if 17 <= number < 34 else 8)
+        assert report.function.workers == (12 if grown <= number < shrunk else 8)
         moved += report.moved_keys
     assert moved > 0
 
