@@ -278,7 +278,7 @@ def test_a_wrong_option_is_refused_in_one_sentence(visits: DataFrame, options: d
         ),
         (
             """SKEW_GROUPBY(pkg, 'hot=[{"key": ["a"]}]')""",
-            'hot key value "a" is no BIGINT; give a value of that type.',
+            'hot key value "a" is not of type BIGINT; give a value of that type.',
         ),
         (
             "SKEW_GROUPBY(pkg, 'hot=UA')",

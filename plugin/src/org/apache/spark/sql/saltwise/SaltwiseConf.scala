@@ -8,32 +8,33 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.internal.SQLConf.buildConf
 import org.apache.spark.sql.saltwise.sketch.SpaceSaving
 
-/** The confs of Saltwise. Every option of a hint has a conf of the same name, and the option wins. */
+/** The confs of Saltwise. Every option of a hint has a conf of the same name; the option wins. */
 object SaltwiseConf {
   val Prefix = "spark.saltwise."
 
   val Enabled: ConfigEntry[Boolean] = buildConf(Prefix + "enabled")
-    .doc("Rewrite the GROUP BYs of this session, as spark.saltwise.strategy says, without any change to " +
-      "their code. DataFrames and queries that carry the skew_groupby hint are rewritten either way.")
+    .doc("Rewrite all GROUP BYs of this session with spark.saltwise.strategy. Their code does " +
+      "not change. DataFrames and queries with the skew_groupby hint are rewritten in any case.")
     .version("0.1.0")
     .booleanConf
     .createWithDefault(false)
 
   val Strategy: ConfigEntry[String] = buildConf(Prefix + "strategy")
     .doc("How rows are sent to workers: " + Strategies.names.mkString(", ") + ". auto samples " +
-      "the keys, predicts what each plan costs, and takes the cheapest.")
+      "the keys, predicts the cost of each plan, and takes the cheapest plan.")
     .version("0.1.0")
     .stringConf
     .createWithDefault(Auto.name)
 
   val Partitions: OptionalConfigEntry[Int] = buildConf(Prefix + "partitions")
-    .doc("n, the number of workers among which rows are balanced. Default: spark.sql.shuffle.partitions.")
+    .doc("n, the number of workers that share the rows. Default: spark.sql.shuffle.partitions.")
     .version("0.1.0")
     .intConf
     .createOptional
 
   val Theta: OptionalConfigEntry[Double] = buildConf(Prefix + "theta")
-    .doc("A key is hot (in the head) when its share of a source's rows is at least theta. Default: 1/(5n).")
+    .doc("A key is hot (in the head) when its share of a source's rows is at least theta. " +
+      "Default: 1/(5n).")
     .version("0.1.0")
     .doubleConf
     .createOptional
@@ -45,53 +46,58 @@ object SaltwiseConf {
     .createWithDefault(1e-4)
 
   val Choices: OptionalConfigEntry[Int] = buildConf(Prefix + "choices")
-    .doc("d, the number of workers that a hot key may use with dchoices. Default: solved from the data " +
-      "(Proposition 4.1 of \"When Two Choices Are not Enough\").")
+    .doc("d, the number of workers that a hot key may use with dchoices. Default: solved from " +
+      "the data (Proposition 4.1 of \"When Two Choices Are not Enough\").")
     .version("0.1.0")
     .intConf
     .createOptional
 
   val SketchCapacity: OptionalConfigEntry[Int] = buildConf(Prefix + "sketch.capacity")
-    .doc("Counters of a SpaceSaving sketch, at least 1/theta. Default: 4/theta, 2048 for local, and 10000 for placement.")
+    .doc("The number of counters in a SpaceSaving sketch, at least 1/theta. Default: 4/theta, " +
+      "2048 for local, and 10000 for placement.")
     .version("0.1.0")
     .intConf
     .createOptional
 
   val SampleTimeout: ConfigEntry[Long] = buildConf(Prefix + "auto.sampleTimeout")
-    .doc("How long auto may sample the scan that a key comes from, while it plans; 0 means not at all.")
+    .doc("How long auto may sample the scan that a key comes from, while it plans. With 0 it " +
+      "does not sample.")
     .version("0.1.0")
     .timeConf(TimeUnit.MILLISECONDS)
     .createWithDefaultString("2s")
 
   val SmallInput: ConfigEntry[Long] = buildConf(Prefix + "auto.smallInput")
-    .doc("Inputs of at most so many bytes, as Spark estimates them, are left alone by auto: they are done before any " +
-      "other plan could help.")
+    .doc("auto leaves inputs of at most this many bytes alone, as Spark estimates them. They are " +
+      "done before another plan could help.")
     .version("0.1.0")
     .bytesConf(ByteUnit.BYTE)
     .createWithDefaultString("1m")
 
   val LocalMemory: ConfigEntry[Long] = buildConf(Prefix + "local.memory")
-    .doc("Rows, in bytes, that a map task of local may hold in states of hot keys before it sends these states.")
+    .doc("A map task of local sends its states of hot keys once they hold this many bytes of rows.")
     .version("0.1.0")
     .bytesConf(ByteUnit.BYTE)
     .createWithDefaultString("32m")
 
   val Hot: OptionalConfigEntry[String] = buildConf(Prefix + "hot")
-    .doc("Hot keys that are known beforehand, as JSON: [{\"key\": [\"UA\"], \"share\": 0.17}, ...]; share " +
-      "may be left out. Routing then looks at nothing but row content.")
+    .doc("Hot keys that are known before the query runs, as JSON: " +
+      "[{\"key\": [\"UA\"], \"share\": 0.17}, ...]. share is optional. Routing then depends only " +
+      "on the content of each row.")
     .version("0.1.0")
     .stringConf
     .createOptional
 
   val PlacementEnabled: ConfigEntry[Boolean] = buildConf(Prefix + "placement.enabled")
-    .doc("Place the keys of this session's groups that may not be split, without any change to code: applyInPandas and " +
-      "applyInArrow, Python aggregates, and windows. Each key goes to one worker, chosen so that workers are even.")
+    .doc("Place the keys of this session's groups that may not be split: applyInPandas, " +
+      "applyInArrow, Python aggregates, and windows. Their code does not change. Each key goes " +
+      "to one worker, chosen so that all workers get about the same load.")
     .version("0.1.0")
     .booleanConf
     .createWithDefault(false)
 
   val PlacementFunction: OptionalConfigEntry[String] = buildConf(Prefix + "placement.function")
-    .doc("The partition function that places keys, as JSON. Default: largest first, from a sketch of the keys.")
+    .doc("The partition function that places keys, as JSON. Default: largest first, from a " +
+      "sketch of the keys.")
     .version("0.1.0")
     .stringConf
     .createOptional
@@ -102,14 +108,15 @@ object SaltwiseConf {
     .stringConf
     .createWithDefault("rows")
 
-  /** The entries that are options of the hint too, by option name. */
+  /** The entries that are also options of the hint, by option name. */
   val options: Map[String, ConfigEntry[_]] =
     Seq[ConfigEntry[_]](
-      Strategy, Partitions, Theta, Epsilon, Choices, SketchCapacity, Hot, PlacementFunction, PlacementCost)
-      .map(entry => entry.key.stripPrefix(Prefix) -> entry).toMap
+      Strategy, Partitions, Theta, Epsilon, Choices, SketchCapacity, Hot, PlacementFunction,
+      PlacementCost).map(entry => entry.key.stripPrefix(Prefix) -> entry).toMap
 
-  /** The session's value of every option that has one, as text. */
-  def settings(conf: SQLConf): Map[String, String] = options.flatMap { case (name, entry) =>
-    conf.getAllConfs.get(entry.key).map(name -> _)
+  /** The options that the session sets, as text. */
+  def settings(conf: SQLConf): Map[String, String] = {
+    val confs = conf.getAllConfs
+    options.flatMap { case (name, entry) => confs.get(entry.key).map(name -> _) }
   }
 }

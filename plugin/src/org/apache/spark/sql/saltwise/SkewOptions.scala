@@ -7,13 +7,13 @@ import org.apache.spark.sql.saltwise.routing.{HashRouter, HeadKey, KeyRouter}
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * What a rewritten aggregate is to do.
+ * How an aggregate is rewritten.
  *
- * @param parameters      what the strategy was told; another strategy that auto chooses is told the same
- * @param workersGiven    whether n was given, and is not only Spark's default
- * @param hot             hot keys that are known beforehand, as JSON
- * @param placement       how keys are placed
- * @param why             why auto chose the strategy
+ * @param parameters   the parameters of the strategy, also of one that auto chooses later
+ * @param workersGiven whether the user gave n; otherwise n is Spark's default
+ * @param hot          hot keys that are known before the query runs, as JSON
+ * @param placement    how keys are placed
+ * @param why          why auto chose the strategy
  */
 final case class SkewOptions(
     strategy: Strategy,
@@ -26,11 +26,11 @@ final case class SkewOptions(
   /** n */
   def workers: Int = parameters.workers
 
-  /** A router of one source, which may begin with a head that is `known`. `split` shuffles by key. */
+  /** A router for one source. `known` is the head that it starts with. `split` shuffles by key. */
   def router(source: Int, known: Seq[HeadKey] = Nil): KeyRouter = strategy match {
     case routing: Routing => routing.router(workers, source, known)
     case Split => new HashRouter(workers)
-    case other => throw new IllegalStateException(s"${other.name} routes nothing")
+    case other => throw new IllegalStateException(s"strategy ${other.name} has no router")
   }
 
   /** Whether a row's worker depends on the rows before it. */
@@ -44,7 +44,7 @@ final case class SkewOptions(
 }
 
 /**
- * How the keys of groups that stay whole are placed.
+ * How the keys of groups that may not be split are placed.
  *
  * @param function a partition function, as JSON
  * @param cost     what a key costs its worker: rows, bytes, rows^2 or a column
@@ -54,39 +54,14 @@ final case class PlacementOptions(function: Option[String], cost: String)
 object SkewOptions {
 
   /**
-   * The options of one aggregate: those of its hint, then those of the session, then the defaults.
+   * The options of one aggregate. An option comes from its hint, or else from the session, or else
+   * is the default.
    *
-   * @throws SaltwiseException naming the option, the value, and what is allowed
+   * @throws SaltwiseException with the option, its value, and the values that are allowed
    */
   def resolve(hint: Map[String, String], conf: SQLConf): SkewOptions = {
     val settings = SaltwiseConf.settings(conf) ++ hint
-    def numberOf(name: String): Option[BigDecimal] = settings.get(name).map(number(name, _))
-
-    val workers = numberOf("partitions").getOrElse(BigDecimal(conf.numShufflePartitions))
-    require("partitions", workers, workers.isWhole && workers >= 1 && workers <= Int.MaxValue,
-      "a whole number of at least 1")
-    val n = workers.toInt
-    val theta = numberOf("theta").getOrElse(BigDecimal(Parameters.defaultTheta(n)))
-    require("theta", theta, theta > 0 && theta <= 1, "a share above 0 and at most 1")
-    val epsilon = numberOf("epsilon").getOrElse(BigDecimal(SaltwiseConf.Epsilon.defaultValue.get))
-    require("epsilon", epsilon, epsilon > 0 && epsilon < 1, "a share between 0 and 1")
-
-    // What the session says of all aggregates is fitted to the partitions and to theta of this one.
-    val mostChoices = if (hint.contains("choices")) BigDecimal(n) else BigDecimal(Int.MaxValue)
-    val choices = numberOf("choices")
-    choices.foreach(d => require("choices", d, d.isWhole && d >= 2 && d <= mostChoices,
-      if (hint.contains("choices")) s"a whole number from 2 to the $n partitions"
-      else "a whole number of at least 2"))
-    val needed = math.ceil(1 / theta.toDouble)
-    val least = if (hint.contains("sketch.capacity")) needed else 1.0
-    val counters = numberOf("sketch.capacity")
-    counters.foreach(c => require("sketch.capacity", c,
-      c.isWhole && c >= least && c <= Parameters.MaxCapacity,
-      s"a whole number from ${if (least > 1) "1/theta = " else ""}${least.toLong} to " +
-        s"${Parameters.MaxCapacity}"))
-
-    val parameters = Parameters(n, theta.toDouble, epsilon.toDouble,
-      choices.map(_.min(n).toInt), counters.map(_.max(needed).toInt))
+    val parameters = checkedParameters(settings, hint, conf.numShufflePartitions)
     SkewOptions(
       Strategies(settings.getOrElse("strategy", Auto.name), parameters),
       parameters,
@@ -98,8 +73,53 @@ object SkewOptions {
   }
 
   /**
-   * Reads what stands in a hint: first the strategy, then 'option=value' strings; both may be left
-   * out.
+   * The numbers among the options. A number in the hint must fit this aggregate. A number in the
+   * session is for all aggregates, so it is adjusted to the n and theta of this one.
+   */
+  private def checkedParameters(
+      settings: Map[String, String],
+      hint: Map[String, String],
+      defaultWorkers: Int): Parameters = {
+    def numberOf(name: String): Option[BigDecimal] = settings.get(name).map(number(name, _))
+
+    val workers = numberOf("partitions").getOrElse(BigDecimal(defaultWorkers))
+    require("partitions", workers, workers.isWhole && workers >= 1 && workers <= Int.MaxValue,
+      "a whole number of at least 1")
+    val n = workers.toInt
+    val theta = numberOf("theta").getOrElse(BigDecimal(Parameters.defaultTheta(n)))
+    require("theta", theta, theta > 0 && theta <= 1, "a share above 0 and at most 1")
+    val epsilon = numberOf("epsilon").getOrElse(BigDecimal(SaltwiseConf.Epsilon.defaultValue.get))
+    require("epsilon", epsilon, epsilon > 0 && epsilon < 1, "a share between 0 and 1")
+
+    val choices = numberOf("choices")
+    choices.foreach(checkChoices(_, n, inHint = hint.contains("choices")))
+    val minCounters = math.ceil(1 / theta.toDouble)
+    val counters = numberOf("sketch.capacity")
+    counters.foreach(checkCounters(_, minCounters, inHint = hint.contains("sketch.capacity")))
+    Parameters(n, theta.toDouble, epsilon.toDouble,
+      choices.map(_.min(n).toInt), counters.map(_.max(minCounters).toInt))
+  }
+
+  private def checkChoices(choices: BigDecimal, n: Int, inHint: Boolean): Unit =
+    if (inHint) {
+      require("choices", choices, choices.isWhole && choices >= 2 && choices <= n,
+        s"a whole number from 2 to the $n partitions")
+    } else {
+      require("choices", choices, choices.isWhole && choices >= 2 && choices <= Int.MaxValue,
+        "a whole number of at least 2")
+    }
+
+  private def checkCounters(counters: BigDecimal, minCounters: Double, inHint: Boolean): Unit = {
+    val lowest = if (inHint) minCounters else 1.0
+    val shown = if (lowest > 1) s"1/theta = ${lowest.toLong}" else "1"
+    require("sketch.capacity", counters,
+      counters.isWhole && counters >= lowest && counters <= Parameters.MaxCapacity,
+      s"a whole number from $shown to ${Parameters.MaxCapacity}")
+  }
+
+  /**
+   * Reads the parameters of a hint: first the strategy, then 'option=value' strings. Both are
+   * optional.
    *
    * @throws SaltwiseException for an option or a strategy that does not exist
    */

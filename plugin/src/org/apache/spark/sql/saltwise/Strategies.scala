@@ -5,13 +5,13 @@ import java.util.Locale
 import org.apache.spark.sql.saltwise.routing._
 
 /**
- * What a strategy may be told. All values are checked.
+ * The parameters of a strategy. All values are checked.
  *
  * @param workers  n
- * @param theta    the share of rows from which a key is in the head
+ * @param theta    a key with at least this share of the rows is in the head
  * @param epsilon  the imbalance that D-Choices may leave, as a share of all rows
- * @param choices  d, where it is given and not solved
- * @param counters of a sketch, where they are given
+ * @param choices  d, if the user gave it; otherwise D-Choices solves it
+ * @param counters the number of counters of a sketch, if the user gave it
  */
 final case class Parameters(
     workers: Int,
@@ -20,13 +20,13 @@ final case class Parameters(
     choices: Option[Int],
     counters: Option[Int]) {
 
-  /** The counters of a source's sketch: see the bound in [[sketch.SpaceSaving]]. */
+  /** The number of counters in a source's sketch. [[sketch.SpaceSaving]] has the error bound. */
   def capacity: Int = counters.getOrElse(Parameters.defaultCapacity(theta))
 }
 
 object Parameters {
 
-  /** Counters for each 1 / theta. */
+  /** The default capacity is this many times 1 / theta. */
   private val CountersPerHeadKey = 4
 
   val MaxCapacity: Int = 1 << 24
@@ -37,31 +37,32 @@ object Parameters {
     math.min(MaxCapacity.toDouble, math.ceil(CountersPerHeadKey / theta)).toInt
 }
 
-/** A way to give rows to workers, with the parameters that it has. */
+/** A way to send rows to workers, with its own parameters. */
 sealed abstract class Strategy(val name: String) extends Serializable {
 
-  /** What EXPLAIN says of its parameters. */
+  /** The parameters as EXPLAIN shows them. */
   def described(hotKeysGiven: Boolean): String = ""
 }
 
-/** A strategy that leaves every group whole. */
+/** A strategy that sends all rows of a key to one worker. */
 sealed trait WholeGroups { self: Strategy => }
 
-/** A strategy that chooses a worker for each row: what `skew_worker` takes. */
+/** A strategy that chooses a worker for each row. `skew_worker` takes these. */
 sealed abstract class Routing(name: String) extends Strategy(name) {
 
-  /** The stream partitioning function of one source. A head that is `known` is what it begins with. */
+  /** The stream partitioning function of one source. `known` is the head that it starts with. */
   def router(workers: Int, source: Int, known: Seq[HeadKey]): KeyRouter
 
-  /** Whether a row's worker depends on the rows before it, where no hot keys are given. */
+  /** Whether a row's worker depends on the rows before it when no hot keys are given. */
   def dependsOnOrder: Boolean = true
 
-  /** How many workers a key may use that is known to be hot beforehand: the papers' d. */
+  /** How many workers each of the given hot keys may use: the papers' d. */
   def choicesOf(hot: Seq[HotKey], workers: Int): Int = workers
 }
 
 /** A routing strategy that finds the head with a sketch. */
-sealed abstract class HeadRouting(name: String, theta: Double, capacity: Int) extends Routing(name) {
+sealed abstract class HeadRouting(name: String, theta: Double, capacity: Int)
+    extends Routing(name) {
   protected def newRouter(workers: Int, source: Int): HeadRouter
 
   override def router(workers: Int, source: Int, known: Seq[HeadKey]): KeyRouter = {
@@ -74,20 +75,20 @@ sealed abstract class HeadRouting(name: String, theta: Double, capacity: Int) ex
     if (hotKeysGiven) ", hot keys given" else s", theta=$theta, capacity=$capacity"
 }
 
-/** The plan that costs least: split, local, or Spark's own. */
+/** Takes the cheapest plan: split, local, or Spark's own. */
 case object Auto extends Strategy("auto")
 
-/** Shuffles rows by key once, and reads what turns out to be oversize in slices. */
+/** Shuffles rows by key once, and reads oversize partitions in slices. */
 case object Split extends Strategy("split")
 
-/** Combines the rows of head keys in the map task, and sends the others as they are. */
+/** Combines the rows of head keys in the map task, and sends the other rows as they are. */
 final case class Local(theta: Double, capacity: Int) extends Strategy("local") {
   override def described(hotKeysGiven: Boolean): String = s", capacity=$capacity"
 }
 
 object Local {
 
-  /** Keys that are combined at a time, also those that are far too rare to fill a worker. */
+  /** Keys that are combined at a time, including keys that are far too rare to fill a worker. */
   private val Capacity = 2048
 
   def apply(p: Parameters): Local = Local(p.theta, p.counters.getOrElse(Capacity))
@@ -121,7 +122,7 @@ final case class DChoices(theta: Double, epsilon: Double, choices: Option[Int], 
   override protected def newRouter(workers: Int, source: Int): HeadRouter =
     new DChoicesRouter(workers, source, theta, epsilon, choices, capacity)
 
-  /** Solved where every share is known, and n where one is not. */
+  /** Solved if every share is known, else n. */
   override def choicesOf(hot: Seq[HotKey], workers: Int): Int = choices.getOrElse {
     val shares = hot.flatMap(_.share).sorted(Ordering[Double].reverse).toArray
     if (shares.length < hot.length) workers else FindOptimalChoices(shares, workers, epsilon)
@@ -150,18 +151,18 @@ final case class RoundRobin(theta: Double, capacity: Int)
 /** Consistent hashing. */
 case object Consistent extends Strategy("consistent") with WholeGroups
 
-/** Largest first (Off-Greedy), from a sketch with so many counters. */
+/** Largest first (Off-Greedy). A sketch with `capacity` counters finds the heavy keys. */
 final case class OffGreedy(capacity: Int) extends Strategy("offgreedy") with WholeGroups
 
 object OffGreedy {
 
-  /** The most keys that are placed by hand. */
+  /** At most this many keys are placed by load. A hash places the others. */
   private val Capacity = 10000
 
   def apply(p: Parameters): OffGreedy = OffGreedy(p.counters.getOrElse(Capacity))
 }
 
-/** A partition function by Gedik's algorithms. Python makes it, and gives it as `placement.function`. */
+/** A partition function by one of Gedik's algorithms. Python passes it as `placement.function`. */
 final case class FromFunction(algorithm: String) extends Strategy(algorithm) with WholeGroups
 
 /** The one table of strategies. A new strategy is a class above and a row here. */
@@ -183,24 +184,26 @@ object Strategies {
     "redist" -> (_ => FromFunction("redist")),
     "readj" -> (_ => FromFunction("readj")))
 
-  /** What a hint and the conf take. */
+  /** The strategies that a hint and the conf take. */
   val names: Seq[String] = table.map(_._1)
 
-  /** What `skew_worker` takes. */
+  /** The strategies that `skew_worker` takes. */
   lazy val routing: Seq[String] = namesOf(_.isInstanceOf[Routing])
 
-  /** What leaves every group whole. */
+  /** The strategies that send all rows of a key to one worker. */
   lazy val placement: Seq[String] = namesOf(_.isInstanceOf[WholeGroups])
 
   private def namesOf(belongs: Strategy => Boolean): Seq[String] = {
-    val any = Parameters(2, Parameters.defaultTheta(2), 0.5, None, None)
-    table.collect { case (name, make) if belongs(make(any)) => name }
+    // The class of a strategy does not depend on its parameters, so any parameters will do.
+    val anyParameters = Parameters(2, Parameters.defaultTheta(2), 0.5, None, None)
+    table.collect { case (name, construct) if belongs(construct(anyParameters)) => name }
   }
 
   /** The name of a strategy as the table spells it. */
   def checkedName(name: String, allowed: Seq[String]): String = {
-    val wanted = name.toLowerCase(Locale.ROOT)
-    if (allowed.contains(wanted)) wanted else throw SkewOptions.unknown("strategy", name, allowed)
+    val lowerCase = name.toLowerCase(Locale.ROOT)
+    if (allowed.contains(lowerCase)) lowerCase
+    else throw SkewOptions.unknown("strategy", name, allowed)
   }
 
   def apply(name: String, parameters: Parameters): Strategy =

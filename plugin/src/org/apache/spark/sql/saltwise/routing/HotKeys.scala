@@ -14,30 +14,35 @@ import org.apache.spark.sql.types._
 /** Hot keys that do not fit the grouping columns. */
 class HotKeyMismatch(message: String) extends SaltwiseException(message)
 
-/** Reads hot keys that are given beforehand: [{"key": ["UA", 7], "share": 0.17}, ...]. */
+/** Reads the hot keys that the user gives: [{"key": ["UA", 7], "share": 0.17}, ...]. */
 object HotKeys {
 
   /**
-   * @param json     the keys; values stand in the order of the grouping columns, null for NULL, binary as
-   *                 base64, structs and arrays as JSON; share is optional
-   * @param grouping the grouping columns, whose types the values take
-   * @throws SaltwiseException where the text is no such list, or a value does not fit its column
+   * @param json     the keys. The values of a key are in the order of the grouping columns. null is
+   *                 NULL, binary is base64, structs and arrays are JSON. share is optional.
+   * @param grouping the grouping columns, which give the values their types
+   * @throws SaltwiseException if the text is not such a list, or a value does not fit its column
    */
   def parse(json: String, grouping: Seq[Expression]): Seq[HotKey] = {
-    val tree = try new ObjectMapper().readTree(json) catch { case _: JsonProcessingException => malformed(json) }
+    val tree = try new ObjectMapper().readTree(json) catch {
+      case _: JsonProcessingException => malformed(json)
+    }
     if (tree == null || !tree.isArray || tree.isEmpty) malformed(json)
-    tree.elements.asScala.map { entry =>
-      val key = entry.get("key")
-      if (key == null || !key.isArray) malformed(entry.toString)
-      if (key.size != grouping.length) {
-        throw new HotKeyMismatch(s"hot key $key has ${key.size} values; it must have one for each of the " +
-          s"${grouping.length} grouping columns.")
-      }
-      val values = key.elements.asScala.toSeq.zip(grouping).map { case (value, column) =>
-        literal(value, column.dataType)
-      }
-      HotKey(GroupingKeys.hash(values).eval(InternalRow.empty).asInstanceOf[Long], share(entry.get("share")))
-    }.toSeq
+    tree.elements.asScala.map(hotKey(_, grouping)).toSeq
+  }
+
+  private def hotKey(entry: JsonNode, grouping: Seq[Expression]): HotKey = {
+    val key = entry.get("key")
+    if (key == null || !key.isArray) malformed(entry.toString)
+    if (key.size != grouping.length) {
+      throw new HotKeyMismatch(s"hot key $key has ${key.size} values; it must have one for each " +
+        s"of the ${grouping.length} grouping columns.")
+    }
+    val values = key.elements.asScala.toSeq.zip(grouping).map { case (value, column) =>
+      literal(value, column.dataType)
+    }
+    val hash = GroupingKeys.hash(values).eval(InternalRow.empty).asInstanceOf[Long]
+    HotKey(hash, share(entry.get("share")))
   }
 
   private def literal(value: JsonNode, dataType: DataType): Expression = {
@@ -51,7 +56,8 @@ object HotKeys {
     }
     val result = typed.eval(InternalRow.empty)
     if (result == null) {
-      throw new HotKeyMismatch(s"hot key value $value is no ${dataType.sql}; give a value of that type.")
+      throw new HotKeyMismatch(
+        s"hot key value $value is not of type ${dataType.sql}; give a value of that type.")
     }
     Literal(result, dataType)
   }
@@ -59,8 +65,10 @@ object HotKeys {
   private def share(node: JsonNode): Option[Double] =
     if (node == null || node.isNull) None
     else if (node.isNumber && node.asDouble > 0 && node.asDouble <= 1) Some(node.asDouble)
-    else throw new SaltwiseException(s"share of a hot key is $node; it must be above 0 and at most 1.")
+    else throw new SaltwiseException(
+      s"share of a hot key is $node; it must be above 0 and at most 1.")
 
   private def malformed(text: String): Nothing = throw new SaltwiseException(
-    s"hot is $text; it must be a list such as " + """[{"key": ["UA"], "share": 0.17}]; share may be left out.""")
+    s"hot is $text; it must be a list such as " +
+      """[{"key": ["UA"], "share": 0.17}]; share may be left out.""")
 }

@@ -1,42 +1,44 @@
 package org.apache.spark.sql.saltwise.routing
 
+import java.util.Arrays
+
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.saltwise.sketch.SpaceSaving
 
 /**
- * A stream partitioning function P_t: which worker gets the next row of a source. Each source (map task) owns
- * one router and tells it the 64-bit hash of each row's key. The same keys in the same order give the same
- * workers, always: nothing here is random.
+ * A stream partitioning function P_t: it chooses the worker for the next row of a source. Each
+ * source (map task) owns one router and gives it the 64-bit hash of each row's key. Nothing here is
+ * random: the same keys in the same order always get the same workers.
  */
 abstract class Router {
 
   /** The worker in [0, n) for the next row, whose key has this hash. */
   def route(key: Long, row: InternalRow): Int
 
-  /** Rows so far whose key was in the head. */
+  /** The number of rows so far whose key was in the head. */
   def headRows: Long = 0
 
-  /** Keys in the head now. */
+  /** The number of keys in the head now. */
   def headKeys: Int = 0
 
-  /** Workers that a head key may use now: the papers' d. */
+  /** The number of workers that a head key may use now: the papers' d. */
   def choices: Int
 }
 
-/** A router that looks at keys only, as all in the papers do. */
+/** A router that looks only at keys, like all routers in the papers. */
 abstract class KeyRouter extends Router {
   def route(key: Long): Int
 
   override final def route(key: Long, row: InternalRow): Int = route(key)
 }
 
-/** Key grouping (KG): one choice, by hash. */
+/** Key grouping (KG): a hash of the key gives its one worker. */
 final class HashRouter(n: Int) extends KeyRouter {
   override def route(key: Long): Int = HashFamily.worker(key, 1, n)
   override def choices: Int = 1
 }
 
-/** Shuffle grouping (SG): all workers in turn, whatever the key. */
+/** Shuffle grouping (SG): the workers take turns, whatever the key is. */
 final class ShuffleRouter(n: Int, source: Int) extends KeyRouter {
   private var next = Math.floorMod(source, n)
 
@@ -50,9 +52,9 @@ final class ShuffleRouter(n: Int, source: Int) extends KeyRouter {
 }
 
 /**
- * Partial key grouping (PKG): the less loaded of two choices, by the source's own count of the rows it sent
- * (Nasir et al., "The Power of Both Choices"). Ties go to the first choice on even sources, to the second on
- * odd ones.
+ * Partial key grouping (PKG): the less loaded of two choices (Nasir et al., "The Power of Both
+ * Choices"). The load is the source's own count of the rows it sent. Even sources give ties to the
+ * first choice, odd sources to the second.
  */
 class PartialKeyRouter(n: Int, source: Int) extends KeyRouter {
   protected final val load = new Array[Long](n)
@@ -65,7 +67,8 @@ class PartialKeyRouter(n: Int, source: Int) extends KeyRouter {
   protected final def lessLoaded(key: Long): Int = {
     val first = HashFamily.worker(key, 1, n)
     val second = HashFamily.worker(key, 2, n)
-    if (load(first) < load(second) || (firstOnTie && load(first) == load(second))) first else second
+    val takeFirst = load(first) < load(second) || (firstOnTie && load(first) == load(second))
+    if (takeFirst) first else second
   }
 
   protected final def send(worker: Int): Int = {
@@ -75,22 +78,23 @@ class PartialKeyRouter(n: Int, source: Int) extends KeyRouter {
 }
 
 /**
- * Algorithm 1 of "When Two Choices Are not Enough": SpaceSaving tells the head from the tail; the tail is
- * routed by partial key grouping, the head as the subclass says.
+ * Algorithm 1 of "When Two Choices Are not Enough". SpaceSaving tells the head from the tail.
+ * Partial key grouping routes the tail, and the subclass routes the head.
  *
- * A key is in the head while its estimate is at least theta times the source's rows, and at least
- * [[HeadRouter.MinimumRows]]: of a few rows every key owns a large share.
+ * A key is in the head while its estimate is at least theta times the source's rows. The estimate
+ * must also be at least [[HeadRouter.MinimumRows]], because every key has a large share of the
+ * first few rows.
  */
 abstract class HeadRouter(n: Int, source: Int, theta: Double, capacity: Int)
     extends PartialKeyRouter(n, source) {
   protected final val sketch = new SpaceSaving(capacity)
-  private var routedHead = 0L
+  private var routedHeadRows = 0L
 
   override final def route(key: Long): Int = {
     val counter = sketch.offer(key)
     observed()
     if (inHead(counter)) {
-      routedHead += 1
+      routedHeadRows += 1
       send(routeHead(key, counter))
     } else {
       send(lessLoaded(key))
@@ -100,8 +104,9 @@ abstract class HeadRouter(n: Int, source: Int, theta: Double, capacity: Int)
   protected def routeHead(key: Long, counter: Int): Int
 
   /**
-   * Begins with what is known of the head, as if the source had seen some rows before. These count as many as make a key
-   * with a share of theta hot, so a head that is another one by now is soon forgotten.
+   * Starts with the known head keys, as if the source had seen rows of them before. The number of
+   * these rows is just enough to make a key with a share of theta hot. So a head that has changed
+   * since is soon forgotten.
    */
   final def remember(known: Seq[HeadKey]): Unit = {
     val rows = math.ceil(HeadRouter.MinimumRows / theta)
@@ -109,10 +114,10 @@ abstract class HeadRouter(n: Int, source: Int, theta: Double, capacity: Int)
     sketch.pass(math.max(0, rows.toLong - sketch.total))
   }
 
-  /** Called once for each row, after the sketch has counted it. */
+  /** Called for each row, after the sketch has counted it. */
   protected def observed(): Unit = ()
 
-  override def headRows: Long = routedHead
+  override def headRows: Long = routedHeadRows
 
   override def headKeys: Int = head.length
 
@@ -127,15 +132,15 @@ abstract class HeadRouter(n: Int, source: Int, theta: Double, capacity: Int)
   }
 }
 
-/** A key of the head: the hash of the key, and its share of rows. */
+/** A key of the head: its hash, and its share of the rows. */
 final case class HeadKey(hash: Long, share: Double)
 
 object HeadRouter {
-  /** Fewer rows than this never make a key hot. */
+  /** A key with fewer rows is never hot. */
   final val MinimumRows = 16
 }
 
-/** W-Choices: a head key may use any worker, the least loaded one. */
+/** W-Choices: a row of a head key goes to the least loaded of all workers. */
 final class WChoicesRouter(n: Int, source: Int, theta: Double, capacity: Int)
     extends HeadRouter(n, source, theta, capacity) {
   private val anywhere = new LeastLoaded(load, Array.range(0, n), source)
@@ -143,7 +148,7 @@ final class WChoicesRouter(n: Int, source: Int, theta: Double, capacity: Int)
   override protected def routeHead(key: Long, counter: Int): Int = anywhere.next()
 }
 
-/** Round-robin head: a head key goes to all workers in turn, whatever their load. */
+/** Round-robin head: the workers take turns with the rows of head keys, whatever their load is. */
 final class RoundRobinRouter(n: Int, source: Int, theta: Double, capacity: Int)
     extends HeadRouter(n, source, theta, capacity) {
   private val turn = new ShuffleRouter(n, source)
@@ -152,30 +157,32 @@ final class RoundRobinRouter(n: Int, source: Int, theta: Double, capacity: Int)
 }
 
 /**
- * D-Choices: a head key may use the d workers F_1(key) ... F_d(key), and takes the least loaded.
+ * D-Choices: a head key may use the d workers F_1(key) ... F_d(key). Each of its rows goes to the
+ * least loaded of them. If d >= n, this is W-Choices.
  *
- * d is solved from the source's own estimates after the first 1 / theta rows and again whenever the rows have
- * grown by a quarter. Estimates are shares of all rows so far, so between two solutions none can have changed
- * by more than that quarter; and m rows cost about 3 + 3.1 ln(m theta) solutions, 45 for ten million rows on
- * 200 workers. From d >= n on it is W-Choices. A given number of `choices` is used as it is.
+ * A `fixedChoices` is used as it is. Otherwise d is solved from the source's own estimates, first
+ * after 1 / theta rows, and again each time the number of rows has grown by a quarter. An estimate
+ * is a share of all rows so far, so between two solutions it changes by at most that quarter. m
+ * rows cost about 3 + 3.1 ln(m theta) solutions, which is 45 for ten million rows on 200 workers.
  */
 final class DChoicesRouter(
-    n: Int, source: Int, theta: Double, epsilon: Double, fixed: Option[Int], capacity: Int)
+    n: Int, source: Int, theta: Double, epsilon: Double, fixedChoices: Option[Int], capacity: Int)
     extends HeadRouter(n, source, theta, capacity) {
-  private var d = math.min(n, fixed.getOrElse(2))
-  private var solveAt = if (fixed.isDefined) Long.MaxValue else math.ceil(1 / theta).toLong
+  private var d = math.min(n, fixedChoices.getOrElse(2))
+  private var solveAt = if (fixedChoices.isDefined) Long.MaxValue else math.ceil(1 / theta).toLong
   private val anywhere = new LeastLoaded(load, Array.range(0, n), source)
-  private var candidates = new Array[LeastLoaded](16) // by counter
-  private var builtFor = new Array[Long](16) // the key of each, and the d that it was built with
-  private var builtWith = new Array[Int](16)
+  // By counter: the candidates of its key, and the key and the d that they were computed from.
+  private var candidates = new Array[LeastLoaded](16)
+  private var candidatesKey = new Array[Long](16)
+  private var candidatesD = new Array[Int](16)
 
   override protected def routeHead(key: Long, counter: Int): Int = {
     if (d >= n) return anywhere.next()
-    if (counter >= candidates.length) makeRoom(counter)
-    if (builtWith(counter) != d || builtFor(counter) != key) {
+    if (counter >= candidates.length) growTo(counter + 1)
+    if (candidatesD(counter) != d || candidatesKey(counter) != key) {
       candidates(counter) = new LeastLoaded(load, HashFamily.candidates(key, d, n), source)
-      builtFor(counter) = key
-      builtWith(counter) = d
+      candidatesKey(counter) = key
+      candidatesD(counter) = d
     }
     candidates(counter).next()
   }
@@ -188,14 +195,15 @@ final class DChoicesRouter(
   override def choices: Int = d
 
   private def solve(): Int = {
-    val shares = head.map(sketch.count(_).toDouble / sketch.total).sorted(Ordering[Double].reverse)
+    val shares =
+      head.map(sketch.count(_).toDouble / sketch.total).sorted(Ordering[Double].reverse)
     FindOptimalChoices(shares, n, epsilon)
   }
 
-  private def makeRoom(counter: Int): Unit = {
-    val room = math.max(counter + 1, candidates.length * 2)
-    candidates = java.util.Arrays.copyOf(candidates, room)
-    builtFor = java.util.Arrays.copyOf(builtFor, room)
-    builtWith = java.util.Arrays.copyOf(builtWith, room)
+  private def growTo(counters: Int): Unit = {
+    val length = math.max(counters, candidates.length * 2)
+    candidates = Arrays.copyOf(candidates, length)
+    candidatesKey = Arrays.copyOf(candidatesKey, length)
+    candidatesD = Arrays.copyOf(candidatesD, length)
   }
 }

@@ -12,15 +12,16 @@ import org.apache.spark.sql.saltwise.plan.GroupingKeys
 import org.apache.spark.sql.saltwise.split.RowsReceived
 
 /**
- * Gives each row the worker that the strategy sends it to, for the exchange right above ([[WorkerPartitioning]]).
- * One router a map task: the papers' source.
+ * Chooses the worker of each row, for the exchange right above ([[WorkerPartitioning]]). Each map
+ * task, a source in the papers, has one router.
  *
- * Where a row's worker depends on the rows before it, these come in an order that a second run of the task repeats
- * ([[RepeatableOrderExec]]), so it sends every row where the first run sent it.
+ * If a row's worker depends on the rows before it, [[RepeatableOrderExec]] gives the rows in an
+ * order that a second run of the task repeats. So the second run sends every row where the first
+ * run did.
  *
- * @param hot     hot keys that are known beforehand
- * @param head    what the routers begin with where they find hot keys as they go
- * @param content columns that may choose the worker of a hot key's row
+ * @param hot     the hot keys, if they are given; otherwise the routers find hot keys themselves
+ * @param head    the head that routers start with when they find hot keys themselves
+ * @param content columns that may decide which worker a hot key's row gets
  */
 final case class SkewRouteExec(
     keys: Seq[Expression],
@@ -33,7 +34,8 @@ final case class SkewRouteExec(
 
   override def output: Seq[Attribute] = child.output
 
-  override def outputPartitioning: Partitioning = UnknownPartitioning(child.outputPartitioning.numPartitions)
+  override def outputPartitioning: Partitioning =
+    UnknownPartitioning(child.outputPartitioning.numPartitions)
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "rows" -> SQLMetrics.createMetric(sparkContext, "rows routed"),
@@ -41,7 +43,10 @@ final case class SkewRouteExec(
     "headKeys" -> SQLMetrics.createAverageMetric(sparkContext, "head keys of a source"),
     "choices" -> SQLMetrics.createAverageMetric(sparkContext, "choices d of a source"))
 
-  /** Rows that each worker got from all sources: what adaptive execution asks when the `split` plan's exchange has run. */
+  /**
+   * Rows that each worker got from all sources. Adaptive execution reads them once the exchange of
+   * the `split` plan has run.
+   */
   @transient lazy val received: RowsReceived = {
     val sums = new RowsReceived(options.workers)
     sparkContext.register(sums)
@@ -49,35 +54,24 @@ final case class SkewRouteExec(
   }
 
   override protected def doExecute(): RDD[InternalRow] = {
-    val counts = if (options.strategy == Split) Some(received) else None
-    val input = child.output
-    val keyHash = GroupingKeys.hash(keys)
-    val routing = options
+    val receivedRows = if (options.strategy == Split) Some(received) else None
+    val (input, workers, keyHash) = (child.output, options.workers, GroupingKeys.hash(keys))
+    val newRouter = routerFactory
     val (rows, headRows) = (longMetric("rows"), longMetric("headRows"))
     val (headKeys, choices) = (longMetric("headKeys"), longMetric("choices"))
-    // Rows that are nothing but their key need no hash of their content: equal keys are equal rows.
-    val onlyKeys = AttributeSet(input).subsetOf(AttributeSet(keys.collect { case key: Attribute => key }))
-    val frozen = hot.map(HotKeyRouter.plan(_, options))
-    val (contentColumns, known) = (content, head)
 
     child.execute().mapPartitionsWithIndex { (source: Int, in: Iterator[InternalRow]) =>
       val hash = UnsafeProjection.create(Seq(keyHash), input)
-      val router = frozen match {
-        case Some(plan) if onlyKeys => new HotKeyRouter(plan, source, None)
-        case Some(plan) =>
-          val project = UnsafeProjection.create(contentColumns, input)
-          new HotKeyRouter(plan, source, Some(row => RepeatableOrderExec.contentHash(project(row))))
-        case None => routing.router(source, known)
-      }
+      val router = newRouter(source)
       val current = CurrentWorker.begin()
       var routed = 0L
-      val sent = new Array[Long](if (counts.isDefined) routing.workers else 0)
+      val sent = new Array[Long](if (receivedRows.isDefined) workers else 0)
       TaskContext.get().addTaskCompletionListener[Unit] { _ =>
         rows += routed
         headRows += router.headRows
         headKeys.set(router.headKeys.toDouble)
         choices.set(router.choices.toDouble)
-        counts.foreach(_.add(sent))
+        receivedRows.foreach(_.add(sent))
       }
       in.map { row =>
         routed += 1
@@ -88,10 +82,30 @@ final case class SkewRouteExec(
     }
   }
 
+  /** Makes the router of a source, in its task. It captures only local values, not this node. */
+  private def routerFactory: Int => Router = hot.map(HotKeyRouter.plan(_, options)) match {
+    case None =>
+      val (routing, known) = (options, head)
+      source => routing.router(source, known)
+    // The columns of a row are all part of its key, so equal keys are equal rows.
+    case Some(plan) if child.outputSet.subsetOf(AttributeSet(keys.filter(isColumn))) =>
+      source => new HotKeyRouter(plan, source, None)
+    case Some(plan) =>
+      val (contentColumns, input) = (content, child.output)
+      source => {
+        val project = UnsafeProjection.create(contentColumns, input)
+        new HotKeyRouter(
+          plan, source, Some(row => RepeatableOrderExec.contentHash(project(row))))
+      }
+  }
+
+  private def isColumn(key: Expression): Boolean = key.isInstanceOf[Attribute]
+
   override def simpleString(maxFields: Int): String = {
     val known = if (head.isEmpty) "" else s", hot keys known: ${head.length}"
     s"SkewRoute ${keys.mkString("[", ", ", "]")}, $options$known"
   }
 
-  override protected def withNewChildInternal(newChild: SparkPlan): SkewRouteExec = copy(child = newChild)
+  override protected def withNewChildInternal(newChild: SparkPlan): SkewRouteExec =
+    copy(child = newChild)
 }
