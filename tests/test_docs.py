@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 import saltwise
 from saltwise import aggregates, datasets
 from saltwise.cli.commands import app
+from saltwise.strategies import ROUTING, STRATEGIES
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -142,6 +143,14 @@ def test_the_function_table_has_every_function_as_the_manifest_spells_it() -> No
     assert [function["signature"] for function in manifest] == re.findall(
         r"^\| `(\w+\(.*?\))` \|", text("sql-functions.md"), re.MULTILINE
     )
+
+
+def test_the_table_of_strategies_says_what_the_package_says() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \| (.+) \| (yes|no) \|$", PAGES["docs/concepts/plans.md"], re.MULTILINE)
+    assert {name for name, *_ in rows} == {"split", "local", *ROUTING}
+    for name, hot_key, other_key, order in rows:
+        strategy = STRATEGIES[name]
+        assert (hot_key, other_key, order == "yes") == (strategy.hot_key, strategy.other_key, strategy.looks_back), name
 
 
 def test_the_command_line_page_has_every_command_and_option() -> None:
