@@ -1,4 +1,4 @@
-"""Runs the smoke tests on several versions of Spark, from the built wheel: `make test-matrix`.
+"""Runs the smoke tests on several Spark lines, from the built wheel: `make test-matrix`.
 
 Each version has an environment of its own in .matrix/, which is kept, and beside it a log of what it printed.
 """
@@ -9,6 +9,8 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -16,6 +18,9 @@ from saltwise._java import ensure_java
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ["pytest", "hypothesis", "pandas<3"]
+AT_ONCE = 2
+"""Versions that run beside each other: a Spark of small queries keeps one core busy."""
+
 FOREIGN = {"PYTHONPATH", "SPARK_HOME", "PYSPARK_DRIVER_PYTHON"}
 
 
@@ -23,7 +28,8 @@ def main(wheel: str, *versions: str) -> int:
     """Print a line for each version, and return 1 if one of them failed, else 0."""
     ensure_java()
     (ROOT / ".matrix").mkdir(exist_ok=True)
-    passed = [smoke_test(Path(wheel).resolve(), version) for version in versions]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        passed = list(pool.map(partial(smoke_test, Path(wheel).resolve()), versions))
     return 0 if all(passed) else 1
 
 
@@ -51,7 +57,7 @@ def commands(venv: Path, wheel: Path, version: str) -> list[list[str | Path]]:
     smoke = ["-m", "smoke", "-p", "no:cacheprovider", "--import-mode=importlib", "--rootdir=tests", "tests"]
     return [
         *make_venv,
-        [*install, f"pyspark=={version}", f"{wheel}[simulate]", *TOOLS],
+        [*install, f"pyspark=={version}", f"{wheel}[aggregates,simulate]", *TOOLS],
         [*install, "--force-reinstall", "--no-deps", wheel],
         [venv / "bin" / "pytest", *smoke],
     ]
