@@ -116,7 +116,7 @@ def _highlighted(plan: str) -> Text:
     from rich.text import Text
 
     text = Text(plan)
-    text.highlight_regex(r"Skew(?:Route|Receive|GroupBy).*|Exchange placement.*", "bold green")
+    text.highlight_regex(r"Skew[A-Z]\w*.*|Exchange placement.*", "bold green")
     return text
 
 

@@ -296,7 +296,7 @@ def skew_groupby(
     return SkewGroupedData(grouping, engine)
 
 
-_PLACED_GROUPS = ("placed_groups", "placement needs", "simulate")
+_PLACED_GROUPS = ("placed_groups", "placement needs", "arrow")
 
 
 def _module(name: str, needs: str, extra: str) -> Any:
