@@ -19,14 +19,17 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * The table function saltwise_analyze(source, key...): finds how the rows of a table lie on its keys, and keeps that for
- * `auto`. It runs when the query runs, and EXPLAIN runs nothing.
+ * The table function saltwise_analyze(source, key...). It finds how many rows each key of a table
+ * has, and stores the result for `auto`. It runs when the query runs. EXPLAIN runs nothing.
  *
- * @param source a table, or the path of files in Spark's default format (of another one as json.`/path`)
+ * @param source a table, or the path of files. Files in another format than Spark's default one are
+ *               given like json.`/path`.
  * @param keys   names of the key columns
  */
-final case class AnalyzeKeys(source: String, keys: Seq[String], output: Seq[Attribute] = AnalyzeKeys.columns)
+final case class AnalyzeKeys(
+    source: String, keys: Seq[String], output: Seq[Attribute] = AnalyzeKeys.columns)
   extends LeafNode with MultiInstanceRelation {
+
   override def newInstance(): LogicalPlan = copy(output = output.map(_.newInstance()))
   override def computeStats(): Statistics = Statistics.DUMMY
 }
@@ -46,75 +49,111 @@ object PlanAnalyzeKeys extends SparkStrategy {
   }
 }
 
-/** One pass over the key columns of a table, on behalf of the driver; its row says what was found, and where it is kept. */
-final case class AnalyzeKeysExec(source: String, keys: Seq[String], output: Seq[Attribute]) extends LeafExecNode {
+/**
+ * One pass over the key columns of a table, started by the driver. The result is one row: what was
+ * found, and where it is stored.
+ */
+final case class AnalyzeKeysExec(source: String, keys: Seq[String], output: Seq[Attribute])
+  extends LeafExecNode {
   import AnalyzeKeysExec._
 
-  private lazy val found: UnsafeRow = {
+  private lazy val result: UnsafeRow = {
     val state = session.sessionState
     val relation = relationOf(state)
     val columns = columnsOf(relation)
-    val store = KeyStatisticsStore.of(relation, columns.map(_.name), state).getOrElse(throw new SaltwiseException(
-      s"source is '$source', which stands for several paths; it must be one table, one folder or one file."))
-    // What is there and cannot be read is not ours to overwrite.
+    val store = storeOf(relation, columns, state)
+    // Fails where something is stored that cannot be read, so that it is not overwritten.
     store.read()
     val analyzed = analyze(relation, columns, state)
     store.write(analyzed.toJson)
     KnownKeys.forget()
-    val hottest = analyzed.sketch.top(1).headOption.map(analyzed.sketch.count(_).toDouble / analyzed.rows)
-    UnsafeProjection.create(schema).apply(InternalRow(
-      analyzed.rows, analyzed.distinct, hottest.orNull, UTF8String.fromString(store.toString))).copy()
+    val hottest = analyzed.sketch.top(1).headOption
+      .map(analyzed.sketch.count(_).toDouble / analyzed.rows)
+    val row = InternalRow(
+      analyzed.rows, analyzed.distinct, hottest.orNull, UTF8String.fromString(store.toString))
+    UnsafeProjection.create(schema).apply(row).copy()
   }
 
-  override protected def doExecute(): RDD[InternalRow] = sparkContext.makeRDD(Seq[InternalRow](found), 1)
+  override protected def doExecute(): RDD[InternalRow] =
+    sparkContext.makeRDD(Seq[InternalRow](result), 1)
 
   private def relationOf(state: SessionState): LogicalRelation = {
-    val name = if (source.contains("/") && !source.contains("`")) s"${conf.defaultDataSourceName}.`$source`" else source
-    def read(plan: LogicalPlan): Option[LogicalRelation] = plan match {
-      case SubqueryAlias(_, child) => read(child)
-      case Project(_, child) => read(child) // pads columns of type CHAR
-      case relation: LogicalRelation if relation.relation.isInstanceOf[HadoopFsRelation] => Some(relation)
+    val isPath = source.contains("/") && !source.contains("`")
+    val name = if (isPath) s"${conf.defaultDataSourceName}.`$source`" else source
+    def find(plan: LogicalPlan): Option[LogicalRelation] = plan match {
+      case SubqueryAlias(_, child) => find(child)
+      case Project(_, child) => find(child) // pads columns of type CHAR
+      case relation: LogicalRelation if relation.relation.isInstanceOf[HadoopFsRelation] =>
+        Some(relation)
       case _ => None
     }
-    read(state.executePlan(state.sqlParser.parsePlan(s"TABLE $name")).analyzed).getOrElse(throw new SaltwiseException(
-      s"source is '$source', which is a view, or no files that Spark lists; it must be a table of files, or a path."))
+    val table = state.executePlan(state.sqlParser.parsePlan(s"TABLE $name")).analyzed
+    find(table).getOrElse(throw new SaltwiseException(
+      s"source is '$source', which is a view, or no files that Spark lists; " +
+        "it must be a table of files, or a path."))
   }
 
-  /** By name: whichever way a query names them, their rows lie the same. */
+  /** Sorted by name, because the order in which a query names the keys makes no difference. */
   private def columnsOf(relation: LogicalRelation): Seq[Attribute] = keys.map { key =>
     relation.output.find(column => conf.resolver(column.name, key)).getOrElse(
       throw SkewOptions.unknown("key", key, relation.output.map(_.name)))
   }.distinct.sortBy(_.name)
 
-  private def analyze(relation: LogicalRelation, columns: Seq[Attribute], state: SessionState): AnalyzedKeys = {
+  private def storeOf(
+      relation: LogicalRelation,
+      columns: Seq[Attribute],
+      state: SessionState): KeyStatisticsStore =
+    KeyStatisticsStore.of(relation, columns.map(_.name), state).getOrElse(
+      throw new SaltwiseException(s"source is '$source', which stands for several paths; " +
+        "it must be one table, one folder or one file."))
+
+  private def analyze(
+      relation: LogicalRelation, columns: Seq[Attribute], state: SessionState): AnalyzedKeys = {
     val files = DataFiles.of(relation.relation.asInstanceOf[HadoopFsRelation])
-    def parsed(expressions: String*): Seq[Expression] = expressions.map(state.sqlParser.parseExpression)
-    val hashes = Project(Seq(Alias(GroupingKeys.hash(columns), "hash")()), relation)
-    // The keys of each map task, then those of all.
-    val query = state.executePlan(hashes
-      .groupBy(parsed("spark_partition_id()"): _*)(parsed(
-        s"space_saving_agg(hash, $CountersOfPass) AS sketch", s"hll_sketch_agg(hash, $LogRegisters) AS keys"): _*)
-      .groupBy()(parsed(
-        "space_saving_merge(sketch) AS sketch", "hll_sketch_estimate(hll_union_agg(keys))", "count(1)",
-        "CAST(avg(hll_sketch_estimate(keys)) AS BIGINT)"): _*))
-    // This query is ours, and is not one to rewrite.
+    val query = state.executePlan(keyCounts(relation, columns, state))
+    // The session's conf may rewrite all aggregates, but this query is not to be rewritten.
     val off = state.conf.clone()
     off.setConf(SaltwiseConf.Enabled, false)
-    val row = SQLConf.withExistingConf(off)(
-      SQLExecution.withNewExecutionId(query, Some(s"saltwise_analyze $source"))(query.executedPlan.executeCollect().head))
-    val kept = new ItemSketch(LongType, CountersKept)
-    if (!row.isNullAt(0)) kept.merge(ItemSketch.deserialize(row.getBinary(0)))
-    AnalyzedKeys(columns.map(AnalyzedKeys.column), Instant.now().truncatedTo(ChronoUnit.SECONDS), files,
-      math.min(row.getLong(1), kept.total), row.getLong(2).toInt, row.getLong(3), kept)
+    val row = SQLConf.withExistingConf(off) {
+      SQLExecution.withNewExecutionId(query, Some(s"saltwise_analyze $source")) {
+        query.executedPlan.executeCollect().head
+      }
+    }
+    val sketch = new ItemSketch(LongType, CountersKept)
+    if (!row.isNullAt(0)) sketch.merge(ItemSketch.deserialize(row.getBinary(0)))
+    AnalyzedKeys(
+      columns.map(AnalyzedKeys.column),
+      Instant.now().truncatedTo(ChronoUnit.SECONDS),
+      files,
+      distinct = math.min(row.getLong(1), sketch.total),
+      tasks = row.getLong(2).toInt,
+      distinctOfTask = row.getLong(3),
+      sketch)
+  }
+
+  /** Counts the keys of each map task, and then the keys of all tasks. */
+  private def keyCounts(
+      relation: LogicalRelation, columns: Seq[Attribute], state: SessionState): LogicalPlan = {
+    def parsed(expressions: String*): Seq[Expression] =
+      expressions.map(state.sqlParser.parseExpression)
+    Project(Seq(Alias(GroupingKeys.hash(columns), "hash")()), relation)
+      .groupBy(parsed("spark_partition_id()"): _*)(parsed(
+        s"space_saving_agg(hash, $CountersOfPass) AS sketch",
+        s"hll_sketch_agg(hash, $LogRegisters) AS keys"): _*)
+      .groupBy()(parsed(
+        "space_saving_merge(sketch) AS sketch",
+        "hll_sketch_estimate(hll_union_agg(keys))",
+        "count(1)",
+        "CAST(avg(hll_sketch_estimate(keys)) AS BIGINT)"): _*)
   }
 }
 
 private object AnalyzeKeysExec {
   val CountersOfPass = 4096
 
-  /** The others go by the law that these follow, and a catalog is no place for much. */
+  /** The shares of all other keys are estimated from these, and a catalog should not store much. */
   val CountersKept = 512
 
-  /** 2^12 registers: the number of keys is right to 2 %. */
+  /** 2^12 registers. The estimated number of keys is off by about 2 %. */
   val LogRegisters = 12
 }

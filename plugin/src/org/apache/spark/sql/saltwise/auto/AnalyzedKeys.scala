@@ -17,22 +17,26 @@ import org.apache.spark.sql.saltwise.SaltwiseException
 import org.apache.spark.sql.saltwise.sketch.ItemSketch
 
 /**
- * What `saltwise_analyze` found of the keys of a table, and what tells later whether it still holds.
+ * The result of `saltwise_analyze` for the keys of a table, with what shows later whether the table
+ * has changed.
  *
- * The text that is kept of it is JSON, with a checksum of all else:
+ * It is stored as JSON, with a checksum of all other fields:
  * {{{
- *   {"format": "saltwise key statistics", "version": 1, "columns": [{"name": "user_id", "type": "bigint"}],
- *    "analyzed": "2026-11-21T15:40:00Z", "rows": 8000000, "distinct": 999123, "tasks": 16, "distinctOfTask": 250123,
- *    "bytes": 61234567, "files": 16, "newest": 1795275600000, "sketch": "U0FMVAE...", "crc32": 3172302873}
+ *   {"format": "saltwise key statistics", "version": 1,
+ *    "columns": [{"name": "user_id", "type": "bigint"}],
+ *    "analyzed": "2026-11-21T15:40:00Z", "rows": 8000000, "distinct": 999123, "tasks": 16,
+ *    "distinctOfTask": 250123, "bytes": 61234567, "files": 16, "newest": 1795275600000,
+ *    "sketch": "U0FMVAE...", "crc32": 3172302873}
  * }}}
  *
- * @param columns  the key columns, name and type, by name
- * @param analyzed when
- * @param files    what the table consisted of
- * @param distinct different keys, about
- * @param tasks    map tasks that read the rows
- * @param distinctOfTask different keys of one of them, about, in the mean
- * @param sketch   of the keys' 64-bit hashes; it counted all rows, and keeps the hottest keys
+ * @param columns        name and type of the key columns, sorted by name
+ * @param analyzed       when the keys were analyzed
+ * @param files          the files of the table at that time
+ * @param distinct       the approximate number of different keys
+ * @param tasks          the number of map tasks that read the rows
+ * @param distinctOfTask the approximate mean number of different keys in one of these tasks
+ * @param sketch         a sketch of the keys' 64-bit hashes. It counted all rows, and keeps the
+ *                       hottest keys.
  */
 final case class AnalyzedKeys(
     columns: Seq[(String, String)],
@@ -47,29 +51,50 @@ final case class AnalyzedKeys(
   def rows: Long = sketch.total
 
   /**
-   * What it says of the same table now.
+   * The statistics of the same table as it is now.
    *
-   * @param tasks map tasks that read it now
-   * @return why it says nothing any more, or the statistics
+   * @param columnsNow the key columns now
+   * @param filesNow   the files of the table now
+   * @param tasksNow   the number of map tasks that read the table now
+   * @return why the statistics cannot be used any more, or the statistics
    */
-  def now(columns: Seq[(String, String)], files: DataFiles, tasks: Int): Either[String, KeyStatistics] = {
-    val changed = math.abs(files.bytes - this.files.bytes).toDouble / math.max(1L, this.files.bytes)
-    val since =
-      if (changed >= 0.005) f"its files have ${if (files.bytes > this.files.bytes) "grown" else "shrunk"} by ${changed * 100}%.0f%%"
-      else "its files have changed"
-    if (columns != this.columns) Left(s"$this not used, since the types of its columns have changed")
-    else if (changed > MostChange) Left(s"$this not used, since $since")
-    else Right(KeyStatistics.ofSketch(sketch, distinct, this.tasks, distinctOfTask.toDouble,
-      f"$this, $rows%,d rows" + (if (files == this.files) "" else s", though $since")).copy(
-        rows = rows * files.bytes.toDouble / math.max(1L, this.files.bytes), tasks = tasks))
+  def now(
+      columnsNow: Seq[(String, String)],
+      filesNow: DataFiles,
+      tasksNow: Int): Either[String, KeyStatistics] = {
+    val bytes = math.max(1L, files.bytes)
+    val changed = math.abs(filesNow.bytes - files.bytes).toDouble / bytes
+    val howFilesChanged =
+      if (changed < 0.005) "its files have changed"
+      else if (filesNow.bytes > files.bytes) f"its files have grown by ${changed * 100}%.0f%%"
+      else f"its files have shrunk by ${changed * 100}%.0f%%"
+    if (columnsNow != columns) {
+      Left(s"$this not used, since the types of its columns have changed")
+    } else if (changed > MaxChange) {
+      Left(s"$this not used, since $howFilesChanged")
+    } else {
+      val remark = if (filesNow == files) "" else s", though $howFilesChanged"
+      val source = f"$this, $rows%,d rows" + remark
+      val statistics =
+        KeyStatistics.ofSketch(sketch, distinct, tasks, distinctOfTask.toDouble, source)
+      Right(statistics.copy(rows = rows * filesNow.bytes.toDouble / bytes, tasks = tasksNow))
+    }
   }
 
   def toJson: String = {
     val json = mapper.createObjectNode().put("format", Format).put("version", Version)
-    val named = json.putArray("columns")
-    columns.foreach { case (name, dataType) => named.addObject().put("name", name).put("type", dataType) }
-    json.put("analyzed", analyzed.toString).put("rows", rows).put("distinct", distinct)
-      .put("tasks", tasks).put("distinctOfTask", distinctOfTask).put("bytes", files.bytes).put("files", files.count).put("newest", files.newest)
+    val columnNodes = json.putArray("columns")
+    columns.foreach { case (name, dataType) =>
+      columnNodes.addObject().put("name", name).put("type", dataType)
+    }
+    json.put("analyzed", analyzed.toString)
+      .put("rows", rows)
+      .put("distinct", distinct)
+      .put("tasks", tasks)
+      .put("distinctOfTask", distinctOfTask)
+      .put("bytes", files.bytes)
+      .put("files", files.count)
+      .put("newest", files.newest)
       .put("sketch", Base64.getEncoder.encodeToString(sketch.serialize()))
     json.put("crc32", checksum(json)).toString
   }
@@ -77,7 +102,7 @@ final case class AnalyzedKeys(
   override def toString: String = s"analyze of ${LocalDate.ofInstant(analyzed, ZoneOffset.UTC)}"
 }
 
-/** Key statistics that are there and cannot be read. */
+/** Key statistics are stored, but cannot be read. */
 class KeyStatisticsException(message: String) extends SaltwiseException(message)
 
 object AnalyzedKeys {
@@ -85,13 +110,16 @@ object AnalyzedKeys {
   private val Version = 1
   private val mapper = new ObjectMapper()
 
-  /** Statistics of a table that has changed by more, as a share of its bytes, are not used. */
-  private val MostChange = 0.2
+  /** The statistics are not used once the files have changed by more than this share of bytes. */
+  private val MaxChange = 0.2
 
-  /** A column as it is kept. */
-  def column(attribute: Attribute): (String, String) = (attribute.name, attribute.dataType.catalogString)
+  /** Name and type of a column, as they are stored. */
+  def column(attribute: Attribute): (String, String) =
+    (attribute.name, attribute.dataType.catalogString)
 
-  /** @throws KeyStatisticsException where the text says none, newer ones, or is damaged */
+  /**
+   * @throws KeyStatisticsException where the text is not key statistics, or is newer or damaged
+   */
   def ofJson(text: String): AnalyzedKeys = {
     val json = try mapper.readTree(text) catch { case NonFatal(_) => refuse("are no JSON") }
     if (json == null || json.path("format").asText != Format) refuse("are of another program")
@@ -99,13 +127,17 @@ object AnalyzedKeys {
       refuse(s"have version ${json.path("version").asText}, and version $Version is read here")
     }
     try {
-      val sum = json.asInstanceOf[ObjectNode].remove("crc32")
-      if (sum == null || sum.asLong != checksum(json.asInstanceOf[ObjectNode])) {
+      val storedChecksum = json.asInstanceOf[ObjectNode].remove("crc32")
+      if (storedChecksum == null ||
+          storedChecksum.asLong != checksum(json.asInstanceOf[ObjectNode])) {
         refuse("are damaged: their checksum does not match")
       }
       val sketch = ItemSketch.deserialize(Base64.getDecoder.decode(json.get("sketch").asText))
+      val columns = json.get("columns").elements.asScala.map { column =>
+        (column.get("name").asText, column.get("type").asText)
+      }
       AnalyzedKeys(
-        json.get("columns").elements.asScala.map(column => (column.get("name").asText, column.get("type").asText)).toList,
+        columns.toList,
         Instant.parse(json.get("analyzed").asText),
         DataFiles(json.get("bytes").asLong, json.get("files").asInt, json.get("newest").asLong),
         json.get("distinct").asLong,
@@ -130,13 +162,14 @@ object AnalyzedKeys {
 /**
  * The files of a table.
  *
- * @param newest time of the last change to one of them, in milliseconds since 1970
+ * @param newest the time of the last change to one of the files, in milliseconds since 1970
  */
 final case class DataFiles(bytes: Long, count: Int, newest: Long)
 
 object DataFiles {
   def of(relation: HadoopFsRelation): DataFiles = {
     val files = relation.location.listFiles(Nil, Nil).flatMap(_.files)
-    DataFiles(files.map(_.getLen).sum, files.length, files.map(_.getModificationTime).foldLeft(0L)(_.max(_)))
+    val newest = files.map(_.getModificationTime).foldLeft(0L)(_.max(_))
+    DataFiles(files.map(_.getLen).sum, files.length, newest)
   }
 }

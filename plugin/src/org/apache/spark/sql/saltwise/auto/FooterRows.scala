@@ -15,25 +15,34 @@ import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.util.ThreadUtils
 
 /**
- * How many rows files have: Parquet and ORC say so in their footers. The footers of a few files are read, and the rows of
- * the others are taken to be as many by the byte.
+ * The number of rows in Parquet and ORC files, from their footers. Only the footers of a few files
+ * are read. The other files are assumed to have as many rows per byte.
  */
 object FooterRows {
-  private val MostFiles = 16
+  private val MaxFiles = 16
 
-  private lazy val threads =
-    ExecutionContext.fromExecutorService(ThreadUtils.newDaemonCachedThreadPool("saltwise-footers", MostFiles))
+  private lazy val threads = ExecutionContext.fromExecutorService(
+    ThreadUtils.newDaemonCachedThreadPool("saltwise-footers", MaxFiles))
 
-  /** @return rows, and a remark where not all footers were read; None where files have none, or there is no time */
-  def apply(relation: HadoopFsRelation, conf: Configuration, until: Deadline): Option[(Double, String)] =
-    reader(relation.fileFormat, conf).flatMap { rowsOf =>
-      val files = relation.location.listFiles(Nil, Nil).flatMap(_.files).map(file => (file.getPath, file.getLen))
-      val chosen = math.min(files.length, MostFiles)
-      val some = Seq.tabulate(chosen)(i => files((i.toLong * files.length / chosen).toInt))
-      for (rows <- all(some.map { case (path, _) => () => rowsOf(path) }, until) if rows.sum > 0) yield {
-        val read = some.map(_._2).sum
-        if (chosen == files.length) (rows.sum.toDouble, "") else {
-          (rows.sum.toDouble / read * files.map(_._2).sum, s", the row counts of $chosen of ${files.length} files")
+  /**
+   * @return the rows, and a remark where not all footers were read; None where the files have no
+   *         footers, or the time is over
+   */
+  def apply(
+      relation: HadoopFsRelation,
+      conf: Configuration,
+      until: Deadline): Option[(Double, String)] =
+    reader(relation.fileFormat, conf).flatMap { readRows =>
+      val files = relation.location.listFiles(Nil, Nil).flatMap(_.files)
+        .map(file => (file.getPath, file.getLen))
+      val count = math.min(files.length, MaxFiles)
+      val chosen = Seq.tabulate(count)(i => files((i.toLong * files.length / count).toInt))
+      val reads = chosen.map { case (path, _) => () => readRows(path) }
+      for (rows <- inParallel(reads, until) if rows.sum > 0) yield {
+        if (count == files.length) (rows.sum.toDouble, "") else {
+          val rowsPerByte = rows.sum.toDouble / chosen.map(_._2).sum
+          val remark = s", the row counts of $count of ${files.length} files"
+          (rowsPerByte * files.map(_._2).sum, remark)
         }
       }
     }
@@ -50,8 +59,8 @@ object FooterRows {
     case _ => None
   }
 
-  /** What all of them say, at the same time; None where one fails, or there is no time. */
-  private def all(reads: Seq[() => Long], until: Deadline): Option[Seq[Long]] = {
+  /** The results of all reads; None where one of them fails, or the time is over. */
+  private def inParallel(reads: Seq[() => Long], until: Deadline): Option[Seq[Long]] = {
     implicit val context: ExecutionContext = threads
     val rows = Future.sequence(reads.map(read => Future(read())))
     try ThreadUtils.awaitReady(rows, until.timeLeft.max(Duration.Zero)).value.get.toOption catch {

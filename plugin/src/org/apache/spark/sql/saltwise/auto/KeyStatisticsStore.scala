@@ -19,16 +19,17 @@ import org.apache.spark.sql.saltwise.SaltwiseException
 import org.apache.spark.sql.saltwise.compat.SparkCompat
 import org.apache.spark.unsafe.Platform
 
-/** Where the key statistics of one table, for one set of key columns, are kept, as text. */
+/** Where the key statistics of one table and one set of key columns are stored, as text. */
 sealed trait KeyStatisticsStore {
   protected def text: Option[String]
 
-  /** Keeps a text in place of the one before, or fails and leaves that one. */
+  /** Replaces the stored text. Where this fails, the stored text stays. */
   def write(text: String): Unit
 
   /**
-   * @return None where there are none
-   * @throws KeyStatisticsException where they cannot be read; it says where they are and what is wrong
+   * @return None where nothing is stored
+   * @throws KeyStatisticsException where the stored text cannot be read; it says where the text is
+   *                                and what is wrong
    */
   final def read(): Option[AnalyzedKeys] =
     try text.map(AnalyzedKeys.ofJson) catch {
@@ -37,46 +38,58 @@ sealed trait KeyStatisticsStore {
     }
 
   private def refuse(why: String): Nothing =
-    throw new KeyStatisticsException(s"the key statistics in $this $why; delete them, and analyze the keys again.")
+    throw new KeyStatisticsException(
+      s"the key statistics in $this $why; delete them, and analyze the keys again.")
 }
 
 object KeyStatisticsStore {
 
-  /** None for files that have no one place: those of several paths. */
-  def of(relation: LogicalRelation, columns: Seq[String], state: SessionState): Option[KeyStatisticsStore] =
+  /** None where files of several paths were read, because these have no single place. */
+  def of(
+      relation: LogicalRelation,
+      columns: Seq[String],
+      state: SessionState): Option[KeyStatisticsStore] =
     (relation.catalogTable, relation.relation) match {
-      case (Some(table), _) => Some(TableProperty(table, s"saltwise.keys.${numbered(columns)}", state))
+      case (Some(table), _) =>
+        Some(TableProperty(table, s"saltwise.keys.${hashOf(columns)}", state))
       case (_, files: HadoopFsRelation) if files.location.rootPaths.length == 1 =>
         val root = files.location.rootPaths.head
         val isFile = files.location.listFiles(Nil, Nil).exists(_.files.exists(_.getPath == root))
         val path =
-          if (isFile) new Path(root.getParent, fileName(root.getName +: columns)) else new Path(root, fileName(columns))
+          if (isFile) new Path(root.getParent, fileName(root.getName +: columns))
+          else new Path(root, fileName(columns))
         Some(SidecarFile(path, state.newHadoopConf()))
       case _ => None
     }
 
-  /** Spark passes over files whose name begins with an underscore. */
-  private def fileName(names: Seq[String]): String = s"_saltwise_keys_${numbered(names)}.json"
+  /** Spark ignores files whose name begins with an underscore. */
+  private def fileName(names: Seq[String]): String = s"_saltwise_keys_${hashOf(names)}.json"
 
-  private def numbered(names: Seq[String]): String = {
+  private def hashOf(names: Seq[String]): String = {
     val bytes = names.mkString("\u0000").getBytes(UTF_8)
     f"${XXH64.hashUnsafeBytes(bytes, Platform.BYTE_ARRAY_OFFSET, bytes.length, 42L)}%016x"
   }
 }
 
-/** A property of a table of the catalog; some catalogs keep short ones only, so a long one is kept in parts, as Spark does. */
-private final case class TableProperty(table: CatalogTable, name: String, state: SessionState) extends KeyStatisticsStore {
+/**
+ * A property of a table in the catalog. Some catalogs only store short properties, so a long text
+ * is stored in parts, as Spark stores its own.
+ */
+private final case class TableProperty(table: CatalogTable, name: String, state: SessionState)
+  extends KeyStatisticsStore {
 
   override protected def text: Option[String] =
     try CatalogTable.readLargeTableProp(table.properties, name) catch {
-      case _: AnalysisException => throw new KeyStatisticsException("are damaged: a part of them is missing")
+      case _: AnalysisException =>
+        throw new KeyStatisticsException("are damaged: a part of them is missing")
     }
 
   override def write(text: String): Unit = {
     val catalog = state.catalog
     val present = catalog.getTableMetadata(table.identifier)
     var properties = present.properties.filterNot { case (key, _) => key.startsWith(name) }
-    CatalogTable.splitLargeTableProp(name, text, (key, value) => properties += key -> value, TableProperty.Longest)
+    CatalogTable.splitLargeTableProp(
+      name, text, (key, value) => properties += key -> value, TableProperty.MaxLength)
     catalog.alterTable(SparkCompat.withProperties(present, properties))
     catalog.refreshTable(TableIdentifier(table.identifier.table, table.identifier.database))
   }
@@ -85,10 +98,10 @@ private final case class TableProperty(table: CatalogTable, name: String, state:
 }
 
 private object TableProperty {
-  val Longest = 4000
+  val MaxLength = 4000
 }
 
-/** A file beside the data. It is written under another name first. */
+/** A file beside the data. It is first written under another name, and then renamed. */
 private final case class SidecarFile(path: Path, conf: Configuration) extends KeyStatisticsStore {
 
   override protected def text: Option[String] =
@@ -108,9 +121,12 @@ private final case class SidecarFile(path: Path, conf: Configuration) extends Ke
       files.rename(unfinished, path, Options.Rename.OVERWRITE)
     } catch {
       case NonFatal(e) =>
-        try files.delete(unfinished, false) catch { case NonFatal(other) => e.addSuppressed(other) }
-        throw new SaltwiseException(s"the key statistics cannot be written to $path: ${e.getMessage}; analyze a table of the " +
-          "catalog, or a folder where files may be made.")
+        try files.delete(unfinished, false) catch {
+          case NonFatal(other) => e.addSuppressed(other)
+        }
+        throw new SaltwiseException(
+          s"the key statistics cannot be written to $path: ${e.getMessage}; " +
+            "analyze a table of the catalog, or a folder in which files can be created.")
     }
   }
 

@@ -10,50 +10,56 @@ import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRela
 import org.apache.spark.sql.internal.SessionState
 import org.apache.spark.sql.saltwise.plan.{GroupingKeys, SkewGroupByHint}
 
-/** What is known of the keys of aggregates: from saltwise_analyze, else a sample, else the statistics that Spark has. */
+/**
+ * What is known of the keys of an aggregate: the statistics of saltwise_analyze, else a sample,
+ * else Spark's own statistics.
+ */
 object KnownKeys {
-  private val MostFound = 100
+  private val MaxCached = 100
 
-  /** @param unused why statistics that are stored are not used */
-  private final case class Found(keys: Option[KeyStatistics], unused: Option[String])
+  /** @param unused why stored statistics are not used */
+  private final case class Known(keys: Option[KeyStatistics], unused: Option[String])
 
-  /** By the text of the plan that leads to the keys: plans would hold on to sessions that have ended. */
-  private val found = Collections.synchronizedMap(
-    new LinkedHashMap[String, Found](16, 0.75f, true) {
-      override def removeEldestEntry(eldest: Entry[String, Found]): Boolean = size > MostFound
+  /** By the text of the lineage. Plans as keys would keep sessions alive that have ended. */
+  private val cache = Collections.synchronizedMap(
+    new LinkedHashMap[String, Known](16, 0.75f, true) {
+      override def removeEldestEntry(eldest: Entry[String, Known]): Boolean = size > MaxCached
     })
 
-  /** @return what is known; or, where that is nothing, a remark why, which may be empty */
-  def of(aggregate: Aggregate, state: SessionState, context: SparkContext): Either[String, KeyStatistics] = {
+  /** @return the statistics; where there are none, a remark why, which may be empty */
+  def of(
+      aggregate: Aggregate,
+      state: SessionState,
+      context: SparkContext): Either[String, KeyStatistics] = {
     val keys = GroupingKeys.of(aggregate)
     val known = KeySample.lineage(keys, aggregate.child).map { lineage =>
       val text = textOf(lineage)
-      Option(found.get(text)).getOrElse {
-        val now = look(keys, aggregate.child, lineage, state, context)
-        found.put(text, now)
-        now
+      Option(cache.get(text)).getOrElse {
+        val found = storedOrSampled(keys, aggregate.child, lineage, state, context)
+        cache.put(text, found)
+        found
       }
-    }.getOrElse(Found(None, None))
+    }.getOrElse(Known(None, None))
     val remark = known.unused.map(why => s" ($why)").getOrElse("")
-    known.keys.orElse(ofSpark(keys, aggregate.child, context))
+    known.keys.orElse(fromSpark(keys, aggregate.child, context))
       .map(keys => keys.copy(source = keys.source + remark)).toRight(remark)
   }
 
-  /** Other statistics may be stored now. */
-  def forget(): Unit = found.clear()
+  /** Call this after statistics were stored, so that the next query reads them. */
+  def forget(): Unit = cache.clear()
 
-  private def look(
+  private def storedOrSampled(
       keys: Seq[Expression],
       child: LogicalPlan,
       lineage: LogicalPlan,
       state: SessionState,
-      context: SparkContext): Found =
+      context: SparkContext): Known =
     stored(keys, child, lineage, state) match {
-      case Some(Right(statistics)) => Found(Some(statistics), None)
-      case other => Found(KeySample(lineage, state, context), other.flatMap(_.left.toOption))
+      case Some(Right(statistics)) => Known(Some(statistics), None)
+      case other => Known(KeySample(lineage, state, context), other.flatMap(_.left.toOption))
     }
 
-  /** What saltwise_analyze has stored of the keys, or why that is not used. */
+  /** The statistics that saltwise_analyze stored for the keys, or why they are not used. */
   private def stored(
       keys: Seq[Expression],
       child: LogicalPlan,
@@ -62,28 +68,43 @@ object KnownKeys {
     scanned(keys, child).flatMap { case (relation, attributes) =>
       val columns = attributes.distinct.sortBy(_.name)
       try {
-        KeyStatisticsStore.of(relation, columns.map(_.name), state).flatMap(_.read()).map(_.now(
+        for {
+          store <- KeyStatisticsStore.of(relation, columns.map(_.name), state)
+          analyzed <- store.read()
+        } yield analyzed.now(
           columns.map(AnalyzedKeys.column),
           DataFiles.of(relation.relation.asInstanceOf[HadoopFsRelation]),
-          state.executePlan(lineage).toRdd.getNumPartitions))
+          state.executePlan(lineage).toRdd.getNumPartitions)
       } catch {
         case e: KeyStatisticsException => Some(Left(e.getMessage.stripSuffix(".")))
       }
     }
 
-  /** The columns of files that keys are, where nothing in between changes how often each of them occurs. */
-  private def scanned(keys: Seq[Expression], plan: LogicalPlan): Option[(LogicalRelation, Seq[Attribute])] = plan match {
-    case SkewGroupByHint(_, child) => scanned(keys, child)
-    case Project(columns, child) =>
-      val made = AttributeMap(columns.collect { case alias: Alias => alias.toAttribute -> alias.child })
-      scanned(keys.map { case key: Attribute => made.getOrElse(key, key); case other => other }, child)
-    case relation: LogicalRelation if relation.relation.isInstanceOf[HadoopFsRelation] =>
-      val columns = keys.collect { case key: Attribute => relation.output.find(_.semanticEquals(key)) }.flatten
-      if (columns.length == keys.length) Some((relation, columns)) else None
-    case _ => None
-  }
+  /**
+   * The columns of files that the keys are. None where an operator in between may change how often
+   * each key occurs.
+   */
+  private def scanned(
+      keys: Seq[Expression], plan: LogicalPlan): Option[(LogicalRelation, Seq[Attribute])] =
+    plan match {
+      case SkewGroupByHint(_, child) => scanned(keys, child)
+      case Project(columns, child) =>
+        val sources = AttributeMap(
+          columns.collect { case alias: Alias => alias.toAttribute -> alias.child })
+        val sourceKeys = keys.map {
+          case key: Attribute => sources.getOrElse(key, key)
+          case other => other
+        }
+        scanned(sourceKeys, child)
+      case relation: LogicalRelation if relation.relation.isInstanceOf[HadoopFsRelation] =>
+        val columns = keys.collect {
+          case key: Attribute => relation.output.find(_.semanticEquals(key))
+        }.flatten
+        if (columns.length == keys.length) Some((relation, columns)) else None
+      case _ => None
+    }
 
-  /** A plan, the files that it reads, and their size: where that has changed, the keys may have, too. */
+  /** A plan, its files and their sizes. Where these change, the keys may change too. */
   private def textOf(plan: LogicalPlan): String = {
     val files = plan.collectLeaves().map {
       case leaf: LogicalRelation => leaf.relation match {
@@ -95,8 +116,12 @@ object KnownKeys {
     s"${plan.canonicalized} $files ${plan.collectLeaves().map(_.stats.sizeInBytes)}"
   }
 
-  /** From ANALYZE TABLE ... FOR COLUMNS, where the cost-based optimizer is on: no key is known to be hot. */
-  private def ofSpark(keys: Seq[Expression], child: LogicalPlan, context: SparkContext): Option[KeyStatistics] = {
+  /**
+   * The statistics of ANALYZE TABLE ... FOR COLUMNS, which Spark reads where its cost-based
+   * optimizer is on. They name no hot keys.
+   */
+  private def fromSpark(
+      keys: Seq[Expression], child: LogicalPlan, context: SparkContext): Option[KeyStatistics] = {
     val distinct = keys.map {
       case key: Attribute => child.stats.attributeStats.get(key).flatMap(_.distinctCount)
       case _ => None
