@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from saltwise.placement.consistent_hash import ConsistentHash
-from saltwise.placement.construction import ALGORITHMS, construct
+from saltwise.placement.construct import ALGORITHMS, construct
 from saltwise.placement.resources import SIGMA, threshold
 from saltwise.streams import zipf_shares
 

@@ -174,7 +174,8 @@ def test_a_conf_that_is_not_a_number_is_refused() -> None:
 
 
 def test_a_scheme_takes_memory_in_proportion_to_its_workers() -> None:
-    from saltwise.splitting.schemes import SPLITTING, Settings, new_sources
+    from saltwise.splitting.schemes import SPLITTING
+    from saltwise.splitting.source import Settings, new_sources
 
     workers = 2_000
     theta = 1 / (5 * workers)

@@ -22,7 +22,7 @@ from saltwise.placement.function_json import PartitionFormatError, from_json, to
 from saltwise.placement.hash_pair import HashPair
 from saltwise.placement.largest_first import largest_first
 from saltwise.placement.partition_function import PartitionFunction, UniformHash
-from saltwise.splitting.schemes import Longs
+from saltwise.splitting.compiled_hash import Longs
 from saltwise.versioned_json import seal
 
 LONGS = st.integers(-(2**63), 2**63 - 1)

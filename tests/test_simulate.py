@@ -128,10 +128,10 @@ def test_small_streams_go_where_ten_lines_of_python_send_them(keys: list[int], n
     st.sampled_from([1e-4, 1e-3, 0.1]),
 )
 def test_the_simulator_solves_d_as_the_report_does(shares: list[float], n: int, epsilon: float) -> None:
-    from saltwise.splitting.schemes import _solve
+    from saltwise.splitting.head import solve_d
 
     head = sorted((share / max(1.0, sum(shares)) for share in shares), reverse=True)
-    assert _solve(np.array(head), n, epsilon) == find_optimal_choices(head, n, epsilon)
+    assert solve_d(np.array(head), n, epsilon) == find_optimal_choices(head, n, epsilon)
 
 
 # What sources know, and where they get their messages from

@@ -1,4 +1,4 @@
-"""Simulates how a scheme spreads a stream over workers, and what that costs: the evaluations of both papers.
+"""Simulates how a scheme spreads a stream over workers, and what that costs, as the key-splitting papers do.
 
 >>> import numpy as np
 >>> keys = np.random.default_rng(1).zipf(2.0, 100_000)
@@ -10,7 +10,6 @@ True
 
 from __future__ import annotations
 
-import heapq
 import math
 import os
 from collections.abc import Iterator, Sequence
@@ -22,18 +21,25 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from . import _jit
 from .errors import SaltwiseError, SaltwiseValueError
 from .keys import XxhashMissingError, key_hashes
-from .options import EPSILON
+from .options import COUNTERS_PER_HEAD_KEY, EPSILON, default_theta
+from .splitting.compiled_hash import Ints, Longs, workers_of
+from .splitting.greedy import off_greedy
+from .splitting.head import in_head
+from .splitting.schemes import SPLITTING, run_source, run_together, states_per_key
+from .splitting.source import GIVEN, GREEDY, ON_GREEDY, POTC, WITH_SKETCH, Settings, Sources, key_table, new_sources
 from .tables import Printable, Table
 
 Stream = Sequence[int] | Sequence[str] | npt.NDArray[Any]
 
+SCHEMES = SPLITTING | {"greedy-d": GREEDY, "potc": POTC, "on-greedy": ON_GREEDY, "off-greedy": GIVEN}
 LOADS = ("local", "global", "probing")
 FEEDS = ("shuffle", "keyed")
 SAMPLES = 100
 FEED_SEED = 7
-"""Seed of the hash that sends keys to sources, another than those that send them to workers."""
+"""Seed of the hash that sends keys to sources. The hashes that send keys to workers have other seeds."""
 
 
 class SimulatorMissingError(SaltwiseError):
@@ -51,13 +57,13 @@ class Simulation(Printable):
         scheme: its name.
         messages: length m of the stream.
         workers: n.
-        load: messages that each worker received.
-        times: messages after which the imbalance was sampled.
+        load: messages that each worker received, shape (n,).
+        times: numbers of messages after which the imbalance was sampled.
         imbalance: I(t) = max load - mean load at these times, as a share of the messages so far.
         states_per_key: on how many workers each distinct key has a state, in the order of ``keys``.
         keys: the distinct keys.
-        choices: d of each source at the end; 1 for hashing, n where a hot key may use any worker.
-        head_size: keys in the head of each source at the end.
+        choices: d of each source at the end: 1 for hashing, n where a hot key may use any worker.
+        head_size: number of keys in the head of each source at the end.
     """
 
     scheme: str
@@ -88,12 +94,12 @@ class Simulation(Printable):
 
     @property
     def states(self) -> int:
-        """States on all workers: the memory that the scheme needs, in keys."""
+        """Number of states on all workers: the memory that the scheme needs."""
         return int(self.states_per_key.sum())
 
     @property
     def aggregation_cost(self) -> int:
-        """States that have to be merged: those beyond one a key."""
+        """States that have to be merged: all but one for each key."""
         return self.states - int((self.states_per_key > 0).sum())
 
     def _parts(self) -> Iterator[Table]:
@@ -135,23 +141,23 @@ def simulate(
             goes to the least loaded worker and stays) and "off-greedy" (the same by descending frequency).
         workers: n.
         sources: s.
-        theta: share of a source's messages from which a key is in the head; 1/(5n) by default.
-        epsilon: imbalance that "dchoices" may leave, as a share of all messages.
-        choices: d, for "dchoices" where it is not to be solved, and for "greedy-d" (2 by default).
-        load: what sources know of the workers' loads: their own messages ("local", L), all ("global", G), or their own
-            with the true loads every `probe` messages ("probing", LP).
+        theta: a key with at least this share of a source's messages is in the head; 1/(5n) by default.
+        epsilon: the imbalance that "dchoices" may leave, as a share of all messages.
+        choices: d, for "dchoices" (solved by default) and for "greedy-d" (2 by default).
+        load: what sources know of the workers' loads: their own messages ("local", L), all messages ("global", G), or
+            their own messages and, every `probe` messages, the true loads ("probing", LP).
         probe: messages of the stream between two probes.
-        feed: messages come to the sources in turn ("shuffle"), or by the hash of a key ("keyed").
-        source_keys: the keys of ``feed="keyed"``, one a message; `keys` by default.
+        feed: messages reach the sources in turn ("shuffle"), or by the hash of a key ("keyed").
+        source_keys: the key of each message for ``feed="keyed"``; `keys` by default.
 
     Raises:
         SaltwiseValueError: an argument is not allowed.
         SimulatorMissingError: numba or xxhash is not installed.
     """
-    run = _run(keys, scheme, workers, sources, theta, epsilon, choices, load, probe, feed, source_keys)
+    setup = _Setup(scheme, workers, sources, theta, epsilon, choices, load, probe, feed)
+    run = _run(keys, source_keys, setup)
     per_sample = run.sent.sum(axis=0).cumsum(axis=0)
     times = run.edges[1:]
-    states = run.schemes.pairs(run.ids, run.out, len(run.keys), workers)
     return Simulation(
         scheme=scheme,
         messages=len(run.ids),
@@ -160,9 +166,9 @@ def simulate(
         times=times,
         imbalance=(per_sample.max(axis=1) - per_sample.mean(axis=1)) / times,
         keys=run.keys,
-        states_per_key=states,
-        choices=_choices(scheme, workers, choices, run.state),
-        head_size=_head_size(run),
+        states_per_key=states_per_key(run.ids, run.workers, len(run.keys), workers),
+        choices=_choices(run, setup),
+        head_size=_head_sizes(run, setup),
     )
 
 
@@ -184,99 +190,96 @@ def route(
     >>> route([7, 7, 7, 7], "shuffle", workers=3, sources=1)
     array([0, 1, 2, 0], dtype=int32)
     """
-    out: npt.NDArray[np.int32] = _run(
-        keys, scheme, workers, sources, theta, epsilon, choices, load, probe, feed, source_keys
-    ).out
-    return out
+    setup = _Setup(scheme, workers, sources, theta, epsilon, choices, load, probe, feed)
+    return _run(keys, source_keys, setup).workers
+
+
+@dataclass(frozen=True)
+class _Setup:
+    """The arguments of :func:`simulate` other than the stream."""
+
+    scheme: str
+    workers: int
+    sources: int
+    theta: float | None
+    epsilon: float
+    choices: int | None
+    load: str
+    probe: int
+    feed: str
+
+    def __post_init__(self) -> None:
+        if not _jit.COMPILED:
+            raise SimulatorMissingError("numba")
+        for name, allowed in (("scheme", SCHEMES), ("load", LOADS), ("feed", FEEDS)):
+            if getattr(self, name) not in allowed:
+                raise SaltwiseValueError.unknown(name, getattr(self, name), allowed)
+        _check("workers", self.workers, self.workers >= 1, "a whole number of at least 1")
+        _check("sources", self.sources, self.sources >= 1, "a whole number of at least 1")
+        if self.theta is not None:
+            _check("theta", self.theta, 0 < self.theta <= 1, "a share above 0 and at most 1")
+        _check("epsilon", self.epsilon, 0 < self.epsilon < 1, "a share between 0 and 1")
+        _check("probe", self.probe, self.probe >= 1, "a whole number of at least 1")
+        if self.choices is not None:
+            allowed_choices = f"a whole number from 2 to the {self.workers} workers"
+            _check("choices", self.choices, 2 <= self.choices <= self.workers, allowed_choices)
+
+    @property
+    def settings(self) -> Settings:
+        theta = default_theta(self.workers) if self.theta is None else self.theta
+        choices = self.choices or (2 if self.scheme == "greedy-d" else 0)
+        return Settings(SCHEMES[self.scheme], theta, self.epsilon, choices)
 
 
 @dataclass(frozen=True)
 class _Run:
-    schemes: Any
-    settings: Any
-    state: Any
+    """A stream, and what became of it."""
+
     keys: npt.NDArray[Any]
-    ids: npt.NDArray[np.int32]
-    edges: npt.NDArray[np.int64]
-    sent: npt.NDArray[np.int64]
-    out: npt.NDArray[np.int32]
+    """The distinct keys."""
+    ids: Ints
+    """The key of each message."""
+    edges: Longs
+    """Where the samples begin and end."""
+    sources: Sources
+    sent: Longs
+    """Messages by source, sample and worker."""
+    workers: Ints
+    """The worker of each message."""
 
 
-def _run(
-    stream: Stream,
-    scheme: str,
-    workers: int,
-    sources: int,
-    theta: float | None,
-    epsilon: float,
-    choices: int | None,
-    load: str,
-    probe: int,
-    feed: str,
-    source_keys: Stream | None,
-) -> _Run:
-    schemes = _schemes()
-    codes = {
-        **schemes.SPLITTING,
-        "greedy-d": schemes.GREEDY,
-        "potc": schemes.POTC,
-        "on-greedy": schemes.ON_GREEDY,
-        "off-greedy": schemes.GIVEN,
-    }
-    for what, given, allowed in (("scheme", scheme, codes), ("load", load, LOADS), ("feed", feed, FEEDS)):
-        if given not in allowed:
-            raise SaltwiseValueError.unknown(what, given, allowed)
-    theta = 1 / (5 * max(1, workers)) if theta is None else theta
-    _check("workers", workers, workers >= 1, "a whole number of at least 1")
-    _check("sources", sources, sources >= 1, "a whole number of at least 1")
-    _check("theta", theta, 0 < theta <= 1, "a share above 0 and at most 1")
-    _check("epsilon", epsilon, 0 < epsilon < 1, "a share between 0 and 1")
-    _check("probe", probe, probe >= 1, "a whole number of at least 1")
-    if choices is not None:
-        _check("choices", choices, 2 <= choices <= workers, f"a whole number from 2 to the {workers} workers")
-
-    distinct, ids = _factorised(stream, "keys")
-    hashes = _hashes(distinct)
-    settings = schemes.Settings(codes[scheme], theta, epsilon, choices or (2 if scheme == "greedy-d" else 0))
-    placed = (
-        _off_greedy(ids, len(distinct), workers) if scheme == "off-greedy" else np.full(len(distinct), -1, np.int32)
-    )
-    table = schemes.key_table(hashes, workers, placed)
-    capacity = math.ceil(4 / theta)
-    state = schemes.new_sources(sources, workers, len(distinct), settings, capacity)
+def _run(stream: Stream, source_keys: Stream | None, setup: _Setup) -> _Run:
+    keys, ids = _distinct(stream, "keys")
+    settings = setup.settings
+    not_placed = np.int32(-1)
+    placed = off_greedy(ids, len(keys), setup.workers) if setup.scheme == "off-greedy" else not_placed
+    table = key_table(_hashes(keys), setup.workers, placed)
+    capacity = math.ceil(COUNTERS_PER_HEAD_KEY / settings.theta)
+    sources = new_sources(setup.sources, setup.workers, len(keys), settings, capacity)
     source_of = np.empty(0, np.int32)
-    if feed == "keyed":
-        by, by_id = (distinct, ids) if source_keys is None else _factorised(source_keys, "source_keys")
-        if len(by_id) != len(ids):
+    if setup.feed == "keyed":
+        fed_keys, fed_ids = (keys, ids) if source_keys is None else _distinct(source_keys, "source_keys")
+        if len(fed_ids) != len(ids):
             raise SaltwiseValueError(
-                f"source_keys has {len(by_id)} keys; it must have one for each of {len(ids)} messages."
+                f"source_keys has {len(fed_ids)} keys; it must have one for each of {len(ids)} messages."
             )
-        source_of = schemes.workers_of(_hashes(by), FEED_SEED, sources)[by_id]
+        source_of = workers_of(_hashes(fed_keys), FEED_SEED, setup.sources)[fed_ids]
     samples = min(SAMPLES, len(ids))
     edges = np.arange(samples + 1) * len(ids) // samples
-    sent = np.zeros((sources, samples, workers), np.int64)
-    out = np.empty(len(ids), np.int32)
-    stream_of: tuple[Any, ...] = (ids, source_of, edges, settings, out)
-    if load == "local" and settings.scheme in schemes.WITH_SKETCH:
+    sent = np.zeros((setup.sources, samples, setup.workers), np.int64)
+    workers = np.empty(len(ids), np.int32)
+    stream_arguments = (table, ids, source_of, edges, settings, workers)
+    if setup.load == "local" and settings.scheme in WITH_SKETCH:
         with ThreadPoolExecutor(os.cpu_count()) as threads:
-            alone = threads.map(
-                lambda i: schemes.run_source(state.each[i], sources, table, *stream_of, sent[i]), range(sources)
+            done = threads.map(
+                lambda i: run_source(sources.each[i], setup.sources, *stream_arguments, sent[i]), range(setup.sources)
             )
-        list(alone)
+        list(done)  # raises what a thread raised
     else:
-        # Without a sketch a message costs less than what threads that write side by side lose.
-        steps = {"global": 0, "probing": probe, "local": len(ids)}[load]
-        schemes.run_together(state, table, *stream_of, sent[0], steps)
-    return _Run(schemes, settings, state, distinct, ids, edges, sent, out)
-
-
-def _schemes() -> Any:
-    from ._jit import COMPILED
-    from .splitting import schemes
-
-    if not COMPILED:
-        raise SimulatorMissingError("numba")
-    return schemes
+        # Without a sketch a message costs less than threads lose when they write side by side.
+        probe = {"global": 0, "probing": setup.probe, "local": len(ids)}[setup.load]
+        run_together(sources, *stream_arguments, sent[0], probe)
+    return _Run(keys, ids, edges, sources, sent, workers)
 
 
 def _check(name: str, value: float, allowed: bool, what: str) -> None:
@@ -284,8 +287,8 @@ def _check(name: str, value: float, allowed: bool, what: str) -> None:
         raise SaltwiseValueError(f"{name} is {value}; it must be {what}.")
 
 
-def _factorised(stream: Stream, name: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
-    """Return the distinct keys of a stream, and the number of each message's key among them."""
+def _distinct(stream: Stream, name: str) -> tuple[npt.NDArray[Any], Ints]:
+    """Return the distinct keys of a stream, and the position of each message's key among them."""
     if len(stream) == 0:
         raise SaltwiseValueError(f"{name} is empty; give a stream of at least one key.")
     if not isinstance(stream, np.ndarray) or stream.dtype == object:
@@ -313,31 +316,22 @@ def _hashes(keys: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         raise SimulatorMissingError("xxhash") from error
 
 
-def _off_greedy(ids: npt.NDArray[np.int32], keys: int, workers: int) -> npt.NDArray[np.int32]:
-    """Place keys by descending frequency, of equal ones the first seen first, on the worker that is least loaded."""
-    counts = np.bincount(ids, minlength=keys)
-    first_seen = np.empty(keys, np.int64)
-    first_seen[ids[::-1]] = np.arange(len(ids) - 1, -1, -1)
-    heap = [(0, worker) for worker in range(workers)]
-    placed = np.empty(keys, np.int32)
-    for key in np.lexsort((first_seen, -counts)):
-        load, worker = heap[0]
-        placed[key] = worker
-        heapq.heapreplace(heap, (load + int(counts[key]), worker))
-    return placed
+def _choices(run: _Run, setup: _Setup) -> list[int]:
+    """Return d of each source."""
+    if setup.scheme == "dchoices":
+        return [int(d) for d in run.sources.states["d"]]
+    n = setup.workers
+    fixed = {"hash": 1, "potc": 1, "on-greedy": 1, "off-greedy": 1, "pkg": min(2, n), "greedy-d": setup.choices or 2}
+    return [fixed.get(setup.scheme, n)] * setup.sources
 
 
-def _choices(scheme: str, workers: int, choices: int | None, state: Any) -> list[int]:
-    d = {"hash": 1, "potc": 1, "on-greedy": 1, "off-greedy": 1, "pkg": min(2, workers), "greedy-d": choices or 2}
-    if scheme == "dchoices":
-        return [int(d) for d in state.itselves["choices"]]
-    return [d.get(scheme, workers)] * len(state.each)
-
-
-def _head_size(run: _Run) -> list[int]:
-    if run.settings.scheme not in run.schemes.WITH_SKETCH:
-        return [0] * len(run.state.each)
+def _head_sizes(run: _Run, setup: _Setup) -> list[int]:
+    """Return the number of keys in the head of each source."""
+    settings = setup.settings
+    if settings.scheme not in WITH_SKETCH:
+        return [0] * setup.sources
+    sketches = [source.sketch for source in run.sources.each]
     return [
-        sum(run.schemes.in_head(s.sketch, c, run.settings.theta) for c in range(s.sketch.whole[0]["size"]))
-        for s in run.state.each
+        sum(in_head(sketch, counter, settings.theta) for counter in range(sketch.whole[0]["size"]))
+        for sketch in sketches
     ]

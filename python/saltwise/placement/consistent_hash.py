@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import check_whole
-from ..splitting.schemes import Ints, Longs, workers_of
+from ..splitting.compiled_hash import Ints, Longs, workers_of
 from .partition_function import PartitionFunction
 
 REPLICAS = 1000

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..splitting.schemes import Ints
+from ..splitting.compiled_hash import Ints
 from .resources import ALPHA, Floats, check_resources, usage
 
 

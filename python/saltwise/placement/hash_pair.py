@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from ..errors import SaltwiseValueError, check_whole
-from ..splitting.schemes import Ints, Longs
+from ..splitting.compiled_hash import Ints, Longs
 from .consistent_hash import REPLICAS, ConsistentHash
 from .partition_function import PartitionFunction, UniformHash
 

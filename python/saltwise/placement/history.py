@@ -18,9 +18,9 @@ import numpy as np
 from ..errors import SaltwiseValueError, check_whole
 from ..sketches.lossy_counting import LossyCounting
 from ..sketches.sliding_counts import SlidingCounts
-from ..splitting.schemes import Longs
+from ..splitting.compiled_hash import Longs
 from ..tables import Printable, Table
-from .construction import ALGORITHMS, construct
+from .construct import ALGORITHMS, construct
 from .costs import loads, relative_imbalance, relative_migration
 from .function_json import from_json, to_json
 from .hash_pair import HashPair

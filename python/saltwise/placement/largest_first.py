@@ -11,7 +11,7 @@ import heapq
 import numpy as np
 
 from ..errors import check_whole
-from ..splitting.schemes import Longs
+from ..splitting.compiled_hash import Longs
 from .consistent_hash import REPLICAS
 from .hash_pair import HashPair
 from .resources import Floats, check_frequencies

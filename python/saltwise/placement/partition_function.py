@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..errors import SaltwiseValueError, check_whole
 from ..keys import Item, key_hashes
-from ..splitting.schemes import Ints, Longs, workers_of
+from ..splitting.compiled_hash import Ints, Longs, workers_of
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._jit import COMPILED
 from .consistent_hash import ConsistentHash
-from .construction import construct
+from .construct import construct
 from .history import RESOURCES, max_to_mean
 from .largest_first import largest_first
 from .partition_function import PartitionFunction, UniformHash

@@ -16,7 +16,7 @@ from scipy import sparse
 from .. import datasets
 from ..rebalancing.cluster import Cluster, Floats, Ints
 from ..rebalancing.traffic import Traffic
-from ..splitting.schemes import workers_of
+from ..splitting.compiled_hash import workers_of
 
 EXTRACT, SUM, ROUTE, RAIN, JOIN, EFFICIENCY, STORE_SUM, STORE_EFFICIENCY = range(8)
 """The operators of Real Job 4, of which Job 2 has the first two and Job 3 the first three."""

@@ -9,7 +9,8 @@ from itertools import pairwise
 import numpy as np
 from matplotlib.figure import Figure
 
-from ..placement.construction import ALGORITHMS, UTILITIES
+from ..placement.construct import ALGORITHMS
+from ..placement.utility import UTILITIES
 from .charts import lines
 from .experiment import Claim, Experiment, Outcome, Row, pick, unless, values
 from .lab import FULL, Lab

@@ -11,7 +11,7 @@ from ..rebalancing.cluster import Floats, Ints, loads_of
 from ..rebalancing.elb import elb
 from ..rebalancing.uhlb import uhlb
 from ..simulate import route
-from ..splitting.schemes import workers_of
+from ..splitting.compiled_hash import workers_of
 from ..streams import flights, zipf, zipf_shares
 from .charts import lines
 from .experiment import Claim, Experiment, Outcome, Row, pick, unless, values

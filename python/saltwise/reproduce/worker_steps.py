@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..placement.consistent_hash import ConsistentHash
-from ..placement.construction import ALGORITHMS, construct
+from ..placement.construct import ALGORITHMS, construct
 from ..placement.costs import imbalances, loads, migration_cost, objective, relative_imbalance
 from ..placement.hash_pair import HashPair
 from ..placement.partition_function import PartitionFunction, UniformHash
 from ..placement.resources import ALPHA, threshold
 from ..sketches.sliding_counts import SlidingCounts
-from ..splitting.schemes import Ints, Longs
+from ..splitting.compiled_hash import Ints, Longs
 
 RUNS = 5
 """Results are averages of so many."""

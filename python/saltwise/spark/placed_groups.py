@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from ..errors import SaltwiseValueError
-from ..placement.construction import construct
+from ..placement.construct import construct
 from ..placement.function_json import to_json
 from ..placement.history import RESOURCES
 from ..placement.partition_function import PartitionFunction

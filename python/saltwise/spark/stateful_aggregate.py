@@ -26,12 +26,12 @@ from pyspark.sql.types import DecimalType, StructType
 
 from ..errors import SaltwiseError, SaltwiseValueError, check_whole
 from ..options import default_capacity, default_theta
-from ..placement.construction import ALGORITHMS
+from ..placement.construct import ALGORITHMS
 from ..placement.function_json import PartitionFormatError
 from ..placement.hash_pair import HashPair
 from ..placement.history import Placement, PlacementHistory, Weights, costs_from_content, costs_to_content
 from ..placement.store import local_folder
-from ..splitting.schemes import Longs
+from ..splitting.compiled_hash import Longs
 from ..versioned_json import PART, SealError, replace_file, seal, unseal
 from .arrow_engine import WITHOUT_HASH, WORKER, holds_type
 from .mergeable import RULES, Mergeable, two_phases

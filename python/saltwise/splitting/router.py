@@ -9,7 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..options import SettledOptions
-from .schemes import SPLITTING, Ints, Longs, Settings, key_table, new_sources, run_source
+from .compiled_hash import Ints, Longs
+from .schemes import SPLITTING, run_source
+from .source import Settings, key_table, new_sources
 
 
 class Router:

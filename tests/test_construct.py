@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from saltwise import SaltwiseError
 from saltwise.placement.consistent_hash import ConsistentHash
-from saltwise.placement.construction import ALGORITHMS, UTILITIES, construct
+from saltwise.placement.construct import ALGORITHMS, construct
 from saltwise.placement.costs import (
     ideal_migration,
     imbalances,
@@ -26,6 +26,7 @@ from saltwise.placement.costs import (
 from saltwise.placement.hash_pair import HashPair
 from saltwise.placement.partition_function import PartitionFunction
 from saltwise.placement.resources import allowed_deviation, threshold, tracked, usage
+from saltwise.placement.utility import UTILITIES
 from saltwise.streams import zipf_shares
 
 REPLICAS = 20

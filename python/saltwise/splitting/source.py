@@ -1,0 +1,109 @@
+"""A source, as arrays of records: what it knows of keys, loads and hot keys. The schemes route by it, compiled."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._jit import inlined
+from ..sketches.space_saving import Records, Summary, empty_summary
+from .compiled_hash import Ints, Longs, workers_of
+
+HASH, SHUFFLE, PKG, DCHOICES, WCHOICES, ROUNDROBIN, GREEDY, POTC, ON_GREEDY, GIVEN = range(10)
+WITH_SKETCH = (DCHOICES, WCHOICES, ROUNDROBIN)
+
+KEY = np.dtype([("hash", "i8"), ("first", "i4"), ("second", "i4"), ("placed", "i4")])
+"""A distinct key: its hash, its first two choices, and its worker (-1: none yet) in schemes that never split a key."""
+
+CANDIDATES = np.dtype([("hash", "i8"), ("d", "i4"), ("count", "i4"), ("cursor", "i4"), ("least_load", "i8")])
+"""The candidates of the key on a counter: the key's hash and the d they were made for (0: none yet), how many they are,
+and where the search for the least loaded one starts and may stop."""
+
+STATE = np.dtype([("index", "i8"), ("turn", "i8"), ("d", "i8"), ("solve_at", "i8")])
+"""A source: its number, the next worker of round-robin, d, and the number of messages at which d is solved again."""
+
+
+class Source(NamedTuple):
+    """What a source knows."""
+
+    state: Records
+    """One STATE."""
+    load: Longs
+    """Messages sent to each worker, as far as the source knows."""
+    sketch: Summary
+    counter_of: Ints
+    """By key: its counter, or -1."""
+    key_on: Ints
+    """By counter: its key."""
+    candidates: Records
+    """By counter: CANDIDATES. The last record is for keys that may use all workers."""
+    candidate_workers: Ints
+    """By counter: the workers that its key may use."""
+
+
+class Settings(NamedTuple):
+    """The parameters of a run."""
+
+    scheme: int
+    theta: float
+    epsilon: float
+    choices: int
+    """d, or 0 where it is to be solved."""
+
+
+class Sources(NamedTuple):
+    """All sources. Row i of `states` and of `loads` is the state and the load of source i."""
+
+    states: Records
+    loads: Longs
+    each: tuple[Source, ...]
+
+
+def key_table(hashes: Longs, workers: int, placed: Ints | np.int32) -> Records:
+    """Return a KEY for each of these hashes."""
+    keys = np.empty(len(hashes), KEY)
+    keys["hash"] = hashes
+    keys["first"], keys["second"] = workers_of(hashes, 1, workers), workers_of(hashes, 2, workers)
+    keys["placed"] = placed
+    return keys
+
+
+def new_sources(number: int, workers: int, keys: int, settings: Settings, capacity: int, first: int = 0) -> Sources:
+    """Return sources that have seen nothing. Their numbers start at `first`."""
+    states = np.zeros(number, STATE)
+    states["index"] = np.arange(first, first + number)
+    states["turn"] = states["index"] % workers
+    states["d"] = min(workers, settings.choices or 2)
+    states["solve_at"] = np.iinfo(np.int64).max if settings.choices else int(np.ceil(1 / settings.theta))
+    loads = np.zeros((number, workers), np.int64)
+    each = tuple(_source(states[i : i + 1], loads[i], keys, settings, capacity) for i in range(number))
+    return Sources(states, loads, each)
+
+
+def _source(state: Records, load: Longs, keys: int, settings: Settings, capacity: int) -> Source:
+    """Return a source. Only a scheme with a sketch gets room for one."""
+    workers = len(load)
+    has_sketch = settings.scheme in WITH_SKETCH
+    counters = capacity if has_sketch else 1
+    candidates = np.zeros(counters + 1, CANDIDATES)
+    candidates[counters] = (0, 0, workers, state[0]["turn"], 0)
+    candidate_workers = np.empty((counters + 1, workers), np.int32)
+    candidate_workers[counters] = np.arange(workers)
+    return Source(
+        state=state,
+        load=load,
+        sketch=empty_summary(counters),
+        counter_of=np.full(keys if has_sketch else 1, -1, np.int32),
+        key_on=np.empty(counters, np.int32),
+        candidates=candidates,
+        candidate_workers=candidate_workers,
+    )
+
+
+@inlined
+def next_in_turn(state: Records, n: int) -> int:
+    """Round-robin over n workers."""
+    worker = state["turn"]
+    state["turn"] = 0 if worker + 1 == n else worker + 1
+    return int(worker)
