@@ -4,21 +4,25 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.aggregate.ObjectHashAggregateExec
 import org.apache.spark.sql.saltwise.{Local, SkewOptions, Split, Strategy}
 
-/** What the strategy auto does with an aggregate that may be rewritten. */
+/** The decision of the strategy auto for an aggregate that may be rewritten. */
 object AutoStrategy {
 
-  /** A plan has to promise this much, as a share of what the stock plan costs, before it is taken: costs are estimates. */
-  private val WorthIt = 0.95
+  /**
+   * A plan is taken if it costs at most this share of the stock plan's cost. The margin is there
+   * because costs are estimates.
+   */
+  private val MaxCostShare = 0.95
 
   /**
    * @param stock    the aggregate as Spark planned it, in two phases
-   * @param options  with what `local` would run
-   * @param keys     what is known of its keys, or a remark why nothing is
-   * @param cluster  what it runs on
-   * @param inPlace  whether rows come in the same order when a task runs again: where not, `local` may send other states
-   *                 then, and Spark, which from 4.2 on compares checksums of rows, may end the job
-   * @param adaptive whether adaptive execution may decide a split
-   * @return why to leave it alone, or the strategy and why
+   * @param options  the options that `local` would have
+   * @param keys     the statistics of its keys, or a remark why there are none
+   * @param cluster  the cluster that it runs on
+   * @param inPlace  whether rows come in the same order when a task runs again. If not, `local` may
+   *                 send other states then. From version 4.2, Spark compares checksums of rows and
+   *                 may end such a job.
+   * @param adaptive whether adaptive execution can decide a split
+   * @return the reason to leave it alone, or the strategy and the reason for it
    */
   def choose(
       stock: SparkPlan,
@@ -38,11 +42,12 @@ object AutoStrategy {
         val (strategy, cost) = possible
           .map(strategy => (strategy, if (strategy == Split) costs.split else costs.local))
           .minBy(_._2)
-        if (cost <= WorthIt * costs.stock) Right((strategy, why)) else Left(why)
+        if (cost <= MaxCostShare * costs.stock) Right((strategy, why)) else Left(why)
       case (_, Left(remark)) if stock.isInstanceOf[ObjectHashAggregateExec] =>
         Right((possible.head, s"auto knows nothing of the keys$remark"))
-      case (_, keys) =>
-        Left(s"nothing is known of its keys${keys.left.getOrElse("")}; name a strategy to rewrite all the same")
+      case (_, statistics) =>
+        val remark = statistics.left.getOrElse("")
+        Left(s"nothing is known of its keys$remark; name a strategy to rewrite all the same")
     }
   }
 }

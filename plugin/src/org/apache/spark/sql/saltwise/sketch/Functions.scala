@@ -13,22 +13,33 @@ import org.apache.spark.sql.saltwise.auto.AnalyzeKeys
 import org.apache.spark.sql.saltwise.plan.GroupingKeys
 import org.apache.spark.sql.types.StringType
 
-/** The SQL functions. What DESCRIBE FUNCTION says of them stands in the manifest, sql/functions.json. */
+/** The SQL functions. The manifest, sql/functions.json, has the texts of DESCRIBE FUNCTION. */
 object Functions {
   private type Builder = Seq[Expression] => Expression
   private final case class Function(expression: Class[_], arity: Range, build: Builder)
 
   private val DefaultK = Literal(10)
-  private def defaultCapacity = Literal(SkewOptions.resolve(Map.empty, SQLConf.get).parameters.capacity)
+  private def defaultCapacity =
+    Literal(SkewOptions.resolve(Map.empty, SQLConf.get).parameters.capacity)
 
   private val functions: Map[String, Function] = Map(
-    "heavy_hitters" -> Function(classOf[HeavyHitters], 1 to 3, arguments => HeavyHitters(arguments.head,
-      arguments.lift(1).getOrElse(DefaultK), arguments.lift(2).getOrElse(defaultCapacity))),
-    "space_saving_agg" -> Function(classOf[SpaceSavingAgg], 1 to 3, arguments => SpaceSavingAgg(arguments.head,
-      arguments.lift(1).getOrElse(defaultCapacity), arguments.lift(2).getOrElse(SpaceSavingAgg.OneRow))),
-    "space_saving_merge" -> Function(classOf[SpaceSavingMerge], 1 to 1, arguments => SpaceSavingMerge(arguments.head)),
-    "space_saving_top" -> Function(classOf[SpaceSavingTop], 1 to 3, arguments => SpaceSavingTop(arguments.head,
-      arguments.lift(1).getOrElse(DefaultK), arguments.lift(2).getOrElse(Literal(null, StringType)))),
+    "heavy_hitters" -> Function(classOf[HeavyHitters], 1 to 3, arguments =>
+      HeavyHitters(
+        arguments.head,
+        arguments.lift(1).getOrElse(DefaultK),
+        arguments.lift(2).getOrElse(defaultCapacity))),
+    "space_saving_agg" -> Function(classOf[SpaceSavingAgg], 1 to 3, arguments =>
+      SpaceSavingAgg(
+        arguments.head,
+        arguments.lift(1).getOrElse(defaultCapacity),
+        arguments.lift(2).getOrElse(SpaceSavingAgg.OneRow))),
+    "space_saving_merge" -> Function(classOf[SpaceSavingMerge], 1 to 1, arguments =>
+      SpaceSavingMerge(arguments.head)),
+    "space_saving_top" -> Function(classOf[SpaceSavingTop], 1 to 3, arguments =>
+      SpaceSavingTop(
+        arguments.head,
+        arguments.lift(1).getOrElse(DefaultK),
+        arguments.lift(2).getOrElse(Literal(null, StringType)))),
     "space_saving_estimate" -> Function(classOf[SpaceSavingEstimate], 2 to 2, arguments =>
       SpaceSavingEstimate(arguments(0), arguments(1))),
     "skew_worker" -> Function(classOf[SkewWorker], 3 to Int.MaxValue - 1, skewWorker),
@@ -36,32 +47,37 @@ object Functions {
 
   private val Analyze = "saltwise_analyze"
 
-  /** What the extension injects. */
-  def all: Seq[(FunctionIdentifier, ExpressionInfo, Builder)] = manifest.filter(_.get("name").asText != Analyze).map { entry =>
-    val function = functions(entry.get("name").asText)
-    val checked: Builder = arguments => {
-      check(entry, arguments, function.arity)
-      function.build(arguments)
+  /** The functions that the extension injects, without the table function. */
+  def all: Seq[(FunctionIdentifier, ExpressionInfo, Builder)] =
+    manifest.filter(nameOf(_) != Analyze).map { entry =>
+      val function = functions(nameOf(entry))
+      val checked: Builder = arguments => {
+        checkArity(entry, arguments, function.arity)
+        function.build(arguments)
+      }
+      (identifier(entry), info(entry, function.expression), checked)
     }
-    (identifier(entry), info(entry, function.expression), checked)
-  }
 
   /** The table function. */
   def analyze: (FunctionIdentifier, ExpressionInfo, Seq[Expression] => LogicalPlan) = {
-    val entry = manifest.find(_.get("name").asText == Analyze).get
+    val entry = manifest.find(nameOf(_) == Analyze).get
     val build: Seq[Expression] => LogicalPlan = arguments => {
-      check(entry, arguments, 2 to Int.MaxValue - 1)
-      AnalyzeKeys(constant("source", Analyze, arguments.head), arguments.tail.map(constant("key", Analyze, _)))
+      checkArity(entry, arguments, 2 to Int.MaxValue - 1)
+      AnalyzeKeys(
+        constant("source", Analyze, arguments.head),
+        arguments.tail.map(constant("key", Analyze, _)))
     }
     (identifier(entry), info(entry, classOf[AnalyzeKeys]), build)
   }
 
-  private def identifier(entry: JsonNode) = FunctionIdentifier(entry.get("name").asText)
+  private def nameOf(entry: JsonNode): String = entry.get("name").asText
 
-  private def check(entry: JsonNode, arguments: Seq[Expression], arity: Range): Unit =
+  private def identifier(entry: JsonNode) = FunctionIdentifier(nameOf(entry))
+
+  private def checkArity(entry: JsonNode, arguments: Seq[Expression], arity: Range): Unit =
     if (!arity.contains(arguments.length)) {
-      throw new SaltwiseException(s"${entry.get("name").asText} got ${arguments.length} arguments; call it as " +
-        s"${entry.get("signature").asText}.")
+      throw new SaltwiseException(s"${nameOf(entry)} got ${arguments.length} arguments; call it " +
+        s"as ${entry.get("signature").asText}.")
     }
 
   private def constant(name: String, function: String, argument: Expression): String =
@@ -72,25 +88,27 @@ object Functions {
     val text = (field: String) => entry.get(field).asText
     val examples = entry.get("examples").elements.asScala
       .map(e => s"      > ${e.get("sql").asText}\n       ${e.get("result").asText}\n").mkString
-    new ExpressionInfo(expression.getName, null, text("name"), s"${text("signature")} - ${text("usage")}",
-      "", s"\n    Examples:\n$examples  ", "", text("group"), text("since"), "", "scala_udf")
+    val usage = s"${text("signature")} - ${text("usage")}"
+    new ExpressionInfo(expression.getName, null, text("name"), usage, "",
+      s"\n    Examples:\n$examples  ", "", text("group"), text("since"), "", "scala_udf")
   }
 
-  private def manifest: Seq[JsonNode] = {
-    val in = getClass.getResourceAsStream("/saltwise/functions.json")
-    try new ObjectMapper().readTree(in).elements.asScala.toList finally in.close()
-  }
+  private def manifest: Seq[JsonNode] =
+    new ObjectMapper().readTree(resource("functions.json")).elements.asScala.toList
 
-  private lazy val version: String = {
-    val in = getClass.getResourceAsStream("/saltwise/version.txt")
-    try scala.io.Source.fromInputStream(in, "UTF-8").mkString.trim finally in.close()
+  private lazy val version: String = resource("version.txt").trim
+
+  private def resource(name: String): String = {
+    val in = getClass.getResourceAsStream(s"/saltwise/$name")
+    try scala.io.Source.fromInputStream(in, "UTF-8").mkString finally in.close()
   }
 
   private def skewWorker(arguments: Seq[Expression]): Expression = {
     val strategy = Strategies.checkedName(
       constant("strategy", "skew_worker", arguments(1)), Strategies.routing)
-    val options = SkewOptions.resolve(
-      Map("partitions" -> constant("n", "skew_worker", arguments(0)), "strategy" -> strategy), SQLConf.get)
+    val n = constant("n", "skew_worker", arguments(0))
+    val options =
+      SkewOptions.resolve(Map("partitions" -> n, "strategy" -> strategy), SQLConf.get)
     SkewWorker(GroupingKeys.hash(arguments.drop(2)), options.copy(hot = None))
   }
 }

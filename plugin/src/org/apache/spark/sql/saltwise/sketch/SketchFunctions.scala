@@ -13,8 +13,9 @@ import org.apache.spark.sql.saltwise.routing.KeyRouter
 import org.apache.spark.sql.types._
 
 /**
- * space_saving_top(sketch[, k[, type]]): the highest counts of a sketch. A sketch is plain binary, so the type of
- * its items is known at run time only: they are shown as strings, unless `type` names their type.
+ * space_saving_top(sketch[, k[, type]]): the highest counts of a sketch. A sketch is a plain binary
+ * value, so the type of its items is not known until the query runs. Items are strings in the
+ * result, unless `type` gives their type.
  */
 final case class SpaceSavingTop(sketch: Expression, k: Expression, itemType: Expression)
     extends TernaryExpression with CodegenFallback {
@@ -24,10 +25,9 @@ final case class SpaceSavingTop(sketch: Expression, k: Expression, itemType: Exp
   override def third: Expression = itemType
   override def prettyName: String = "space_saving_top"
   override def nullable: Boolean = true
-  override def dataType: DataType = SketchArguments.topType(wanted.getOrElse(StringType))
+  override def dataType: DataType = SketchArguments.topType(requestedType.getOrElse(StringType))
 
-  /** The type that was asked for. */
-  private lazy val wanted: Option[DataType] =
+  private lazy val requestedType: Option[DataType] =
     Option(itemType.eval(InternalRow.empty)).map(name => DataType.fromDDL(name.toString))
 
   override def checkInputDataTypes(): TypeCheckResult =
@@ -39,10 +39,10 @@ final case class SpaceSavingTop(sketch: Expression, k: Expression, itemType: Exp
   override def eval(row: InternalRow): Any = {
     val bytes = sketch.eval(row).asInstanceOf[Array[Byte]]
     if (bytes == null) null else {
-      val read = ItemSketch.deserialize(bytes)
-      wanted.foreach(SketchArguments.requireType(read, _))
-      val show: Any => Any = if (wanted.isDefined) identity else asString(read.itemType)
-      SketchArguments.top(read, SketchArguments.int(k), show)
+      val items = ItemSketch.deserialize(bytes)
+      requestedType.foreach(SketchArguments.requireType(items, _))
+      val show: Any => Any = if (requestedType.isDefined) identity else asString(items.itemType)
+      SketchArguments.top(items, SketchArguments.int(k), show)
     }
   }
 
@@ -52,8 +52,9 @@ final case class SpaceSavingTop(sketch: Expression, k: Expression, itemType: Exp
     value => cast.eval(InternalRow(value))
   }
 
-  override protected def withNewChildrenInternal(a: Expression, b: Expression, c: Expression): SpaceSavingTop =
-    copy(a, b, c)
+  override protected def withNewChildrenInternal(
+      newFirst: Expression, newSecond: Expression, newThird: Expression): SpaceSavingTop =
+    copy(newFirst, newSecond, newThird)
 }
 
 /** space_saving_estimate(sketch, item): how often the item was counted, with certain bounds. */
@@ -61,7 +62,7 @@ final case class SpaceSavingEstimate(sketch: Expression, item: Expression)
     extends BinaryExpression with CodegenFallback {
 
   @transient private var lastBytes: Array[Byte] = _
-  @transient private var read: ItemSketch = _
+  @transient private var lastSketch: ItemSketch = _
   @transient private var toItem: UnsafeProjection = _
 
   override def stateful: Boolean = true
@@ -75,45 +76,55 @@ final case class SpaceSavingEstimate(sketch: Expression, item: Expression)
     .add("upper", LongType, nullable = false)
 
   override def checkInputDataTypes(): TypeCheckResult =
-    if (sketch.dataType == BinaryType) TypeCheckSuccess else TypeCheckFailure(SketchFunctions.notASketch(sketch))
+    if (sketch.dataType == BinaryType) TypeCheckSuccess
+    else TypeCheckFailure(SketchFunctions.notASketch(sketch))
 
   override def eval(row: InternalRow): Any = {
     val bytes = sketch.eval(row).asInstanceOf[Array[Byte]]
     if (bytes == null) null else {
-      // Mostly one sketch is asked for many items, so the last one is kept as it was read.
+      // Most queries ask one sketch for many items, so the last sketch is kept.
       if (!Arrays.equals(bytes, lastBytes)) {
-        read = ItemSketch.deserialize(bytes)
-        toItem = asItem(read)
+        lastSketch = ItemSketch.deserialize(bytes)
+        toItem = itemProjection(lastSketch)
         lastBytes = bytes
       }
-      val counter = read.counterOf(toItem(InternalRow(item.eval(row))))
-      if (counter < 0) InternalRow(0L, 0L, read.absent)
-      else InternalRow(read.count(counter), read.count(counter) - read.error(counter), read.count(counter))
+      val counter = lastSketch.counterOf(toItem(InternalRow(item.eval(row))))
+      if (counter < 0) InternalRow(0L, 0L, lastSketch.absent)
+      else {
+        val count = lastSketch.count(counter)
+        InternalRow(count, count - lastSketch.error(counter), count)
+      }
     }
   }
 
-  /** Turns the item that is asked for into one of the sketch's type, where that loses nothing. */
-  private def asItem(read: ItemSketch): UnsafeProjection = {
-    val asked = BoundReference(0, item.dataType, nullable = true)
-    if (!DataType.equalsIgnoreNullability(item.dataType, read.itemType)) {
-      if (!Cast.canUpCast(item.dataType, read.itemType)) SketchArguments.requireType(read, item.dataType)
-      UnsafeProjection.create(Seq(Cast(asked, read.itemType, Some(SQLConf.get.sessionLocalTimeZone))))
+  /** Casts the item to the type of the sketch's items. The cast may not lose anything. */
+  private def itemProjection(items: ItemSketch): UnsafeProjection = {
+    val value = BoundReference(0, item.dataType, nullable = true)
+    if (DataType.equalsIgnoreNullability(item.dataType, items.itemType)) {
+      UnsafeProjection.create(Seq(value))
     } else {
-      UnsafeProjection.create(Seq(asked))
+      if (!Cast.canUpCast(item.dataType, items.itemType)) {
+        SketchArguments.requireType(items, item.dataType)
+      }
+      val timeZone = Some(SQLConf.get.sessionLocalTimeZone)
+      UnsafeProjection.create(Seq(Cast(value, items.itemType, timeZone)))
     }
   }
 
-  override protected def withNewChildrenInternal(a: Expression, b: Expression): SpaceSavingEstimate = copy(a, b)
+  override protected def withNewChildrenInternal(
+      newLeft: Expression, newRight: Expression): SpaceSavingEstimate = copy(newLeft, newRight)
 }
 
 object SketchFunctions {
   def notASketch(other: Expression): String =
-    s"sketch is of type ${other.dataType.sql}; give the binary result of space_saving_agg or space_saving_merge"
+    s"sketch is of type ${other.dataType.sql}; give the binary result of space_saving_agg or " +
+      "space_saving_merge"
 }
 
 /**
- * skew_worker(n, strategy, key...): the worker in [0, n) that a splitting strategy gives this row, for two-phase
- * SQL written by hand. Each task is a source with a router of its own, so the result depends on the rows before.
+ * skew_worker(n, strategy, key...): the worker in [0, n) that a splitting strategy gives this row.
+ * It is for two-phase SQL that is written by hand. Each task is a source with its own router, so
+ * the result depends on the rows before.
  */
 final case class SkewWorker(keyHash: Expression, options: SkewOptions)
     extends UnaryExpression with Nondeterministic with CodegenFallback {
@@ -126,10 +137,12 @@ final case class SkewWorker(keyHash: Expression, options: SkewOptions)
   override def nullable: Boolean = false
   override def dataType: DataType = IntegerType
 
-  override protected def initializeInternal(partitionIndex: Int): Unit = router = options.router(partitionIndex)
+  override protected def initializeInternal(partitionIndex: Int): Unit =
+    router = options.router(partitionIndex)
 
   override protected def evalInternal(row: InternalRow): Any =
     router.route(keyHash.eval(row).asInstanceOf[Long])
 
-  override protected def withNewChildInternal(newChild: Expression): SkewWorker = copy(keyHash = newChild)
+  override protected def withNewChildInternal(newChild: Expression): SkewWorker =
+    copy(keyHash = newChild)
 }
