@@ -39,6 +39,10 @@ final case class SkewOptions(
     case _ => false
   }
 
+  /** Without adaptive execution nothing can decide a split, so dchoices replaces it. */
+  def withoutAdaptiveExecution: SkewOptions =
+    if (strategy == Split) copy(strategy = DChoices(parameters)) else this
+
   override def toString: String =
     s"${strategy.name}, n=$workers${strategy.described(hot.isDefined)}${why.fold("")("; " + _)}"
 }

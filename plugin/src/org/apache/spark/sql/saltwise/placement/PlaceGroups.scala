@@ -13,25 +13,28 @@ import org.apache.spark.sql.saltwise.routing.SkewReceiveExec
 import org.apache.spark.sql.saltwise.sketch.SpaceSavingAgg
 import org.apache.spark.sql.types.NumericType
 
-/** Its rows lie by a partition function of their key: all rows of a key are where `worker`, a [[PlaceKey]], says. */
-final case class Placed(keys: Seq[Attribute], worker: Expression, workers: Int, child: LogicalPlan) extends UnaryNode {
+/** Sends all rows of a key to one worker. The expression `worker`, a [[PlaceKey]], chooses it. */
+final case class Placed(
+    keys: Seq[Attribute], worker: Expression, workers: Int, child: LogicalPlan) extends UnaryNode {
   override def output: Seq[Attribute] = child.output
   override def maxRows: Option[Long] = child.maxRows
-  override protected def withNewChildInternal(newChild: LogicalPlan): Placed = copy(child = newChild)
+  override protected def withNewChildInternal(newChild: LogicalPlan): Placed =
+    copy(child = newChild)
 
   def exchange(rows: SparkPlan): SparkPlan =
     SkewReceiveExec(SparkCompat.exchange(new PlacementPartitioning(keys, workers, worker), rows))
 }
 
-/** Says why what is right above was left as it was. */
+/** Holds the reason why the node right above was left unchanged. */
 final case class LeftAlone(reason: String, child: LogicalPlan) extends UnaryNode {
   override def output: Seq[Attribute] = child.output
   override def maxRows: Option[Long] = child.maxRows
-  override protected def withNewChildInternal(newChild: LogicalPlan): LeftAlone = copy(child = newChild)
+  override protected def withNewChildInternal(newChild: LogicalPlan): LeftAlone =
+    copy(child = newChild)
 }
 
 /**
- * Places the keys of groups that may not be split, so that no worker gets more than the others.
+ * Places the keys of groups that may not be split, so that all workers get about the same load.
  *
  * {{{
  *   df.skew_groupby("k").applyInPandas(f, schema)
@@ -42,9 +45,10 @@ final case class LeftAlone(reason: String, child: LogicalPlan) extends UnaryNode
  *                                             subquery: PlaceLargestFirst(sketch of k) - t
  * }}}
  *
- * The partition function is given, or one pass over the key columns finds the heavy keys, and [[LargestFirst]] places them.
- * The pass is a subquery, so it runs when the query runs, and once. The worker of a row is then a function of its key and
- * of what the driver knows: any task may run again.
+ * The user may give the partition function. Otherwise one pass over the key columns finds the heavy
+ * keys, and [[LargestFirst]] places them. The pass is a subquery, so it runs once, when the query
+ * runs. The worker of a row depends only on its key and on what the driver knows, so any task may
+ * run again.
  */
 final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
   import PlaceGroups._
@@ -54,59 +58,76 @@ final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
         !plan.exists(_.isInstanceOf[SkewGroupByHint])) {
       plan
     } else {
-      val limited = windowsWithLimit(plan)
+      val limitedWindows = windowsWithLimit(plan)
       plan.transformUp {
         case node: UnaryNode if !node.isStreaming && !node.child.isInstanceOf[LeftAlone] =>
-          OrStock[LogicalPlan](node)(groups(node, limited).map(placed(node, _)).getOrElse(node))
+          OrStock[LogicalPlan](node) {
+            groups(node, limitedWindows).map(place(node, _)).getOrElse(node)
+          }
       }
     }
 
-  /** The groups of a node that are to be placed, if any. */
-  private def groups(node: UnaryNode, limited: Set[ExprId]): Option[Groups] = {
-    val toggled = conf.getConf(SaltwiseConf.PlacementEnabled)
+  /** The groups of a node, if the hint or the confs ask to place them. */
+  private def groups(node: UnaryNode, limitedWindows: Set[ExprId]): Option[Groups] = {
+    val enabled = conf.getConf(SaltwiseConf.PlacementEnabled)
     lazy val hint = SkewGroupByHint.below(node).map(_.options)
     lazy val options = SkewOptions.resolve(hint.getOrElse(Map.empty), conf)
-    lazy val named = hint.exists(given =>
-      given.get("strategy").exists(_ != Auto.name) || given.contains("placement.function"))
-    def by(keys: Seq[Expression], asked: Boolean) = Some(Groups(keys, hint, options, asked || named))
+    lazy val namedInHint = hint.exists(hintOptions =>
+      hintOptions.get("strategy").exists(_ != Auto.name) ||
+        hintOptions.contains("placement.function"))
     node match {
       case aggregate: Aggregate if aggregate.groupingExpressions.nonEmpty =>
         val rewritten = hint.isDefined || conf.getConf(SaltwiseConf.Enabled)
-        val chosen = rewritten && isPlacementAlone(options.strategy)
-        val whole = aggregate.aggregateExpressions.exists(_.exists(_.isInstanceOf[PythonUDAF]))
-        val byDefault = whole && (toggled || (hint.isDefined && options.strategy == Auto))
-        if (chosen || byDefault) by(aggregate.groupingExpressions, asked = chosen) else None
-      case window: Window if toggled && !window.windowExpressions.exists(e => limited.contains(e.exprId)) =>
-        Some(Groups(window.partitionSpec, None, options, asked = false))
-      case _ => GroupMap.keys(node).filter(_ => toggled || hint.isDefined).flatMap(by(_, asked = hint.isDefined))
+        val named = rewritten && meansOnlyPlacement(options.strategy)
+        val callsPython =
+          aggregate.aggregateExpressions.exists(_.exists(_.isInstanceOf[PythonUDAF]))
+        val byDefault = callsPython && (enabled || (hint.isDefined && options.strategy == Auto))
+        if (!named && !byDefault) None
+        else Some(Groups(aggregate.groupingExpressions, hint, options, named || namedInHint))
+      case window: Window
+          if enabled && !window.windowExpressions.exists(e => limitedWindows.contains(e.exprId)) =>
+        Some(Groups(window.partitionSpec, None, options, requested = false))
+      case _ =>
+        GroupMap.keys(node).filter(_ => enabled || hint.isDefined)
+          .map(Groups(_, hint, options, requested = hint.isDefined))
     }
   }
 
-  /** A window that keeps the first rows of each group drops the others before the shuffle, those of hot keys above all. */
+  /**
+   * The windows that keep only the first rows of each group. They drop the other rows before the
+   * shuffle, most of them rows of hot keys, so there is little to place.
+   */
   private def windowsWithLimit(plan: LogicalPlan): Set[ExprId] =
     if (!plan.exists(_.isInstanceOf[Window])) Set.empty else InferWindowGroupLimit(plan).collect {
-      case window: Window if window.child.isInstanceOf[WindowGroupLimit] => window.windowExpressions.map(_.exprId)
+      case window: Window if window.child.isInstanceOf[WindowGroupLimit] =>
+        window.windowExpressions.map(_.exprId)
     }.flatten.toSet
 
-  private def placed(node: UnaryNode, groups: Groups): LogicalPlan = {
+  private def place(node: UnaryNode, groups: Groups): LogicalPlan = {
     val (keys, rows) = (groups.keys.collect { case key: Attribute => key }, node.child)
-    def left(reason: String) = node.withNewChildren(Seq(LeftAlone(reason, rows)))
-    // What is a constant, or is computed in the window itself.
+    def leave(reason: String) = node.withNewChildren(Seq(LeftAlone(reason, rows)))
+    // A key that is not a column is a constant, or is computed in the window itself.
     if (keys.isEmpty || keys.length < groups.keys.length) node
     else if (SkewAggregation.isClustered(keys, rows)) {
-      if (rows.isInstanceOf[Placed]) node else left("its rows are already grouped by key, without another shuffle")
-    } else if (!groups.asked && rows.stats.sizeInBytes <= conf.getConf(SaltwiseConf.SmallInput)) {
-      left(SkewAggregation.smallInput(rows, conf))
+      if (rows.isInstanceOf[Placed]) node else leave(SkewAggregation.AlreadyGrouped)
+    } else if (!groups.requested &&
+        rows.stats.sizeInBytes <= conf.getConf(SaltwiseConf.SmallInput)) {
+      leave(SkewAggregation.smallInput(rows, conf))
     } else {
-      val (function, workers) = functionOf(keys, rows, groups)
-      if (!groups.asked && function.isInstanceOf[ScalarSubquery] && !isCheap(rows)) {
-        left("a pass over its keys would compute its rows a second time; cache them, or name a strategy")
-      } else if (workers == 1) left("there is one partition, so there is nothing to balance")
-      else node.withNewChildren(Seq(Placed(keys, PlaceKey(GroupingKeys.hash(keys), function), workers, rows)))
+      val (function, workers) = partitionFunction(keys, rows, groups)
+      if (!groups.requested && function.isInstanceOf[ScalarSubquery] && !isCheap(rows)) {
+        leave("a pass over its keys would compute its rows a second time; cache them, or name a " +
+          "strategy")
+      } else if (workers == 1) {
+        leave(SkewAggregation.OnePartition)
+      } else {
+        val worker = PlaceKey(GroupingKeys.hash(keys), function)
+        node.withNewChildren(Seq(Placed(keys, worker, workers, rows)))
+      }
     }
   }
 
-  /** Whether rows cost no more than to read them. */
+  /** Whether computing the rows costs no more than reading them. */
   private def isCheap(rows: LogicalPlan): Boolean = rows match {
     case _: LeafNode => true
     case _: Project | _: Filter | _: Union | _: SkewGroupByHint =>
@@ -115,50 +136,63 @@ final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
   }
 
   /** The partition function as JSON, and its n. */
-  private def functionOf(keys: Seq[Attribute], rows: LogicalPlan, groups: Groups): (Expression, Int) = {
+  private def partitionFunction(
+      keys: Seq[Attribute], rows: LogicalPlan, groups: Groups): (Expression, Int) = {
     val options = groups.options
     val keyType = PartitionFunction.keyType(keys)
     def constant(function: PartitionFunction) =
       (Literal(PartitionFunction.toJson(function, keyType)), function.workers)
-    // What the session says is meant for groups of all kinds.
-    val strategy = options.strategy match {
-      case auto @ Auto => auto
-      case whole: WholeGroups => whole
-      case _ if !groups.hint.exists(_.contains("strategy")) => Auto
-      case other =>
-        throw new SaltwiseException(s"strategy is '${other.name}', and these groups may not be " +
-          s"split; it must be one of ${(Auto.name +: Strategies.placement).mkString(", ")}.")
-    }
-    def largest = (largestFirst(keys, keyType, rows, options), options.workers)
-    strategy match {
+    def fromSketch = (largestFirst(keys, keyType, rows, options), options.workers)
+    placementStrategy(groups) match {
       case Hash => constant(UniformHash(options.workers))
       case Consistent => constant(ConsistentHash(options.workers, Replicas))
-      case _: OffGreedy => largest
-      case Auto => saved(keyType, groups).fold(largest)(constant)
-      case other => constant(saved(keyType, groups).getOrElse(throw new SaltwiseException(
+      case _: OffGreedy => fromSketch
+      case Auto => givenFunction(keyType, groups).fold(fromSketch)(constant)
+      case other => constant(givenFunction(keyType, groups).getOrElse(throw new SaltwiseException(
         s"strategy is '${other.name}', and there is no partition function for keys of type " +
-          s"$keyType; give placement.function, or group by df.skew_groupby of Python, which " +
-          "makes one.")))
+          s"$keyType; give placement.function, or use df.skew_groupby in Python, which makes " +
+          "one.")))
     }
   }
 
-  /** One in the conf belongs to some of the session's groups, and is passed over by those with other keys. */
-  private def saved(keyType: String, groups: Groups): Option[PartitionFunction] =
+  private def placementStrategy(groups: Groups): Strategy = groups.options.strategy match {
+    case Auto => Auto
+    case whole: WholeGroups => whole
+    // The session's strategy is for groups of all kinds. If it splits groups, auto replaces it
+    // here.
+    case _ if !groups.hint.exists(_.contains("strategy")) => Auto
+    case other =>
+      throw new SaltwiseException(s"strategy is '${other.name}', and these groups may not be " +
+        s"split; it must be one of ${(Auto.name +: Strategies.placement).mkString(", ")}.")
+  }
+
+  /**
+   * The function in placement.function. One in the conf belongs to some of the session's groups,
+   * and groups with keys of another type ignore it.
+   */
+  private def givenFunction(keyType: String, groups: Groups): Option[PartitionFunction] = {
+    val n = groups.options.workers
     groups.options.placement.function.map(PartitionFunction.fromJson).flatMap {
-      case PartitionFunction.Saved(function, ofFunction) if ofFunction == keyType =>
-        if (groups.options.workersGiven && groups.options.workers != function.workers) {
-          throw new SaltwiseException(s"partitions is ${groups.options.workers}, and placement.function has " +
-            s"${function.workers} workers; leave partitions out, or construct a function for as many.")
+      case PartitionFunction.Saved(function, `keyType`) =>
+        if (groups.options.workersGiven && n != function.workers) {
+          throw new SaltwiseException(s"partitions is $n, and placement.function has " +
+            s"${function.workers} workers; leave partitions out, or construct a function for $n " +
+            "workers.")
         }
         Some(function)
-      case PartitionFunction.Saved(_, ofFunction) if groups.hint.exists(_.contains("placement.function")) =>
-        throw new SaltwiseException(s"placement.function is for keys of type $ofFunction, and the keys here are of type " +
-          s"$keyType; give one that was constructed for these keys.")
+      case PartitionFunction.Saved(_, otherType)
+          if groups.hint.exists(_.contains("placement.function")) =>
+        throw new SaltwiseException(s"placement.function is for keys of type $otherType, and the " +
+          s"keys here are of type $keyType; give one that was constructed for these keys.")
       case _ => None
     }
+  }
 
   private def largestFirst(
-      keys: Seq[Attribute], keyType: String, rows: LogicalPlan, options: SkewOptions): Expression = {
+      keys: Seq[Attribute],
+      keyType: String,
+      rows: LogicalPlan,
+      options: SkewOptions): Expression = {
     val sketch = SpaceSavingAgg(
       GroupingKeys.hash(keys), Literal(OffGreedy(options.parameters).capacity),
       weight(options.placement.cost, rows))
@@ -172,9 +206,12 @@ final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
   private def weight(cost: String, rows: LogicalPlan): Expression = cost match {
     case "rows" | SquaredRows => SpaceSavingAgg.OneRow
     case "bytes" => RowBytes(rows.output)
-    case name => rows.output.find(c => conf.resolver(c.name, name) && c.dataType.isInstanceOf[NumericType]).getOrElse(
-      throw new SaltwiseException(s"placement.cost is '$name'; it must be rows, bytes, ${SquaredRows}, or a " +
-        s"column of numbers that the query reads: ${rows.output.map(_.name).mkString(", ")}."))
+    case name =>
+      rows.output
+        .find(c => conf.resolver(c.name, name) && c.dataType.isInstanceOf[NumericType])
+        .getOrElse(throw new SaltwiseException(
+          s"placement.cost is '$name'; it must be rows, bytes, $SquaredRows, or a column of " +
+            s"numbers that the query reads: ${rows.output.map(_.name).mkString(", ")}."))
   }
 
   private lazy val state = SparkCompat.state(session)
@@ -183,16 +220,20 @@ final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
 object PlaceGroups {
 
   /**
-   * @param hint  options of these groups alone
-   * @param asked whether placement was asked for by name: where it was not, it has to be worth it
+   * @param hint      the options in the hint of these groups
+   * @param requested whether the user asked to place these groups. If not, placement must be worth
+   *                  its cost.
    */
   private final case class Groups(
-      keys: Seq[Expression], hint: Option[Map[String, String]], options: SkewOptions, asked: Boolean)
+      keys: Seq[Expression],
+      hint: Option[Map[String, String]],
+      options: SkewOptions,
+      requested: Boolean)
 
   private val SquaredRows = "rows^2"
   private val Replicas = 1000
 
-  /** Whether a strategy means placement for every aggregate. `hash` may also run in two phases. */
-  private def isPlacementAlone(strategy: Strategy): Boolean =
+  /** Whether a strategy always means placement. `hash` may also be a plan in two phases. */
+  private def meansOnlyPlacement(strategy: Strategy): Boolean =
     strategy.isInstanceOf[WholeGroups] && strategy != Hash
 }

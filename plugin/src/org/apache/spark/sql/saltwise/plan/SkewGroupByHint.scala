@@ -10,27 +10,29 @@ import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
 import org.apache.spark.sql.saltwise.SkewOptions
 import org.apache.spark.sql.saltwise.compat.GroupMap
 
-/** Says how the aggregate right above is to be rewritten. It does nothing by itself. */
-final case class SkewGroupByHint(options: Map[String, String], child: LogicalPlan) extends UnaryNode {
+/** Holds the options for the aggregate right above. It does nothing by itself. */
+final case class SkewGroupByHint(options: Map[String, String], child: LogicalPlan)
+  extends UnaryNode {
   override def output: Seq[Attribute] = child.output
   override def maxRows: Option[Long] = child.maxRows
-  override protected def withNewChildInternal(newChild: LogicalPlan): SkewGroupByHint = copy(child = newChild)
+  override protected def withNewChildInternal(newChild: LogicalPlan): SkewGroupByHint =
+    copy(child = newChild)
 }
 
 object SkewGroupByHint {
   val Name = "skew_groupby"
 
-  /** Whether a hint below means this node. */
+  /** Whether a hint below belongs to this node. */
   def isGroupBy(plan: LogicalPlan): Boolean =
     plan.isInstanceOf[Aggregate] || GroupMap.keys(plan).isDefined || GroupMap.keepsState(plan)
 
-  /** The hint that belongs to an aggregate: below it, with nothing between but single-child operators. */
+  /** The hint of an aggregate. It is below, and only operators with one child are between. */
   def below(aggregate: UnaryNode): Option[SkewGroupByHint] = {
     def find(plan: LogicalPlan): Option[SkewGroupByHint] = plan match {
       case hint: SkewGroupByHint => Some(hint)
       case node if isGroupBy(node) => None
       case node: UnaryNode => find(node.child)
-      // Once AQE has run a stage, this node stands for what it ran, the hint included.
+      // Once AQE has run a stage, this node replaces the plan of the stage, including the hint.
       case stage: LogicalQueryStage => find(stage.logicalPlan)
       case _ => None
     }
@@ -39,7 +41,7 @@ object SkewGroupByHint {
 }
 
 /**
- * Puts the hint where its aggregate finds it: right below.
+ * Puts the hint right below its aggregate, which looks for it there.
  *
  * {{{
  *   SELECT /*+ SKEW_GROUPBY(pkg) */ k, count(*) FROM t GROUP BY k HAVING count(*) > 1
@@ -53,9 +55,9 @@ object SkewGroupByHint {
  *   after:   Aggregate(k) - SkewGroupByHint(strategy = pkg) - df
  * }}}
  *
- * In SQL the parser puts a hint on top of its query block; on a DataFrame it means the aggregate that follows.
- * The two differ in what lies around the hint: within one query block nothing but an alias parts a hint from
- * the blocks around it, and the child of a DataFrame's hint is a DataFrame.
+ * In SQL the parser puts a hint on top of its query block. On a DataFrame the hint belongs to the
+ * aggregate that follows. The plan around the hint tells the two apart: the child of a DataFrame's
+ * hint is a DataFrame, and a query block inside another one is below an alias.
  */
 object ResolveSkewGroupByHint extends Rule[LogicalPlan] {
 
@@ -64,7 +66,7 @@ object ResolveSkewGroupByHint extends Rule[LogicalPlan] {
     else if (plan.exists(isCorrelated)) dropCorrelated(plan)
     else plan
 
-  /** Spark allows no operator that it does not know above a reference to the outer query. */
+  /** Above a reference to the outer query, Spark allows only operators that it knows. */
   private def isCorrelated(plan: LogicalPlan): Boolean = plan match {
     case SkewGroupByHint(_, child) =>
       child.exists(_.expressions.exists(_.exists(_.isInstanceOf[OuterReference])))
@@ -85,32 +87,34 @@ object ResolveSkewGroupByHint extends Rule[LogicalPlan] {
     case hint: UnresolvedHint if isOurs(hint) =>
       val options = SkewOptions.parse(hint.parameters.map(text))
       val child = resolve(hint.child, underAggregate)
-      val ofThisBlock =
-        if (underAggregate || isOfDataFrame(hint.child)) None else pushBelowAggregate(options, child)
-      val resolved = ofThisBlock.getOrElse(SkewGroupByHint(options, child))
-      resolved.copyTagsFrom(hint) // by which Connect finds the columns of this DataFrame
+      val pushed =
+        if (underAggregate || isDataFrame(hint.child)) None else pushBelowAggregate(options, child)
+      val resolved = pushed.getOrElse(SkewGroupByHint(options, child))
+      resolved.copyTagsFrom(hint) // Connect finds the columns of this DataFrame by them.
       resolved
-    case node if SkewGroupByHint.isGroupBy(node) => plan.mapChildren(resolve(_, underAggregate = true))
+    case node if SkewGroupByHint.isGroupBy(node) =>
+      plan.mapChildren(resolve(_, underAggregate = true))
     case _: SubqueryAlias => plan.mapChildren(resolve(_, underAggregate = false))
     case _: UnaryNode => plan.mapChildren(resolve(_, underAggregate))
     case _ => plan.mapChildren(resolve(_, underAggregate = false))
   }
 
-  /** A classic DataFrame has been analysed by itself; over Connect each one has a number. */
-  private def isOfDataFrame(plan: LogicalPlan): Boolean =
+  /** A classic DataFrame is already analysed. Over Connect each DataFrame has an id. */
+  private def isDataFrame(plan: LogicalPlan): Boolean =
     plan.analyzed || plan.getTagValue(LogicalPlan.PLAN_ID_TAG).isDefined
 
-  /** The aggregate of a query block lies below its HAVING, DISTINCT, windows and select list. */
-  private def pushBelowAggregate(options: Map[String, String], plan: LogicalPlan): Option[LogicalPlan] =
-    plan match {
-      case aggregate @ (_: Aggregate | _: Pivot) =>
-        Some(aggregate.mapChildren(SkewGroupByHint(options, _)))
-      case node @ (_: Project | _: Filter | _: UnresolvedHaving | _: Distinct | _: Window |
-          _: WithWindowDefinition | _: UnresolvedHint | _: Repartition | _: RepartitionByExpression |
-          _: RebalancePartitions) =>
-        pushBelowAggregate(options, node.children.head).map(child => node.withNewChildren(Seq(child)))
-      case _ => None
-    }
+  /** The aggregate of a query block is below its HAVING, DISTINCT, windows and select list. */
+  private def pushBelowAggregate(
+      options: Map[String, String], plan: LogicalPlan): Option[LogicalPlan] = plan match {
+    case aggregate @ (_: Aggregate | _: Pivot) =>
+      Some(aggregate.mapChildren(SkewGroupByHint(options, _)))
+    case node @ (_: Project | _: Filter | _: UnresolvedHaving | _: Distinct | _: Window |
+        _: WithWindowDefinition | _: UnresolvedHint | _: Repartition |
+        _: RepartitionByExpression | _: RebalancePartitions) =>
+      pushBelowAggregate(options, node.children.head)
+        .map(child => node.withNewChildren(Seq(child)))
+    case _ => None
+  }
 
   private def text(parameter: Any): String = parameter match {
     case name: UnresolvedAttribute => name.nameParts.mkString(".")
@@ -121,8 +125,8 @@ object ResolveSkewGroupByHint extends Rule[LogicalPlan] {
 }
 
 /**
- * Lifts the hint to its aggregate, so that it stands in the way of no other rule, and drops a hint that no
- * aggregate follows.
+ * Lifts the hint to its aggregate, so that it does not stop other rules. A hint without an
+ * aggregate above it is dropped.
  *
  * {{{
  *   before:  Aggregate(k) - Project(k, v) - SkewGroupByHint - Relation(k, v, w)
@@ -136,8 +140,9 @@ object LiftSkewGroupByHint extends Rule[LogicalPlan] {
 
   private val lift: PartialFunction[LogicalPlan, LogicalPlan] = {
     case node if SkewGroupByHint.isGroupBy(node) => node
-    case SkewGroupByHint(outer, SkewGroupByHint(inner, child)) => SkewGroupByHint(inner ++ outer, child)
-    case node: UnaryNode if node.child.isInstanceOf[SkewGroupByHint] && !node.isInstanceOf[SkewGroupByHint] =>
+    case SkewGroupByHint(outer, SkewGroupByHint(inner, child)) =>
+      SkewGroupByHint(inner ++ outer, child)
+    case node: UnaryNode if node.child.isInstanceOf[SkewGroupByHint] =>
       val hint = node.child.asInstanceOf[SkewGroupByHint]
       hint.copy(child = node.withNewChildren(Seq(hint.child)))
     case node if node.children.length > 1 => node.mapChildren(strip)
