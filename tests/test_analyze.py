@@ -225,13 +225,13 @@ def sealed(content: dict[str, Any]) -> str:
     ("change", "why"),
     [
         (lambda text: text.replace('"rows":100000', '"rows":100001'), "are damaged: their checksum does not match"),
-        (lambda text: text[: len(text) // 2], "are no JSON"),
-        (lambda text: "", "are of another program"),
-        (lambda text: '{"format":"other"}', "are of another program"),
-        (lambda text: text.replace('"version":1', '"version":2'), "have version 2, and version 1 is read here"),
+        (lambda text: text[: len(text) // 2], "are not JSON"),
+        (lambda text: "", "were written by another program"),
+        (lambda text: '{"format":"other"}', "were written by another program"),
+        (lambda text: text.replace('"version":1', '"version":2'), "have version 2, but this Saltwise reads version 1"),
         (
             lambda text: sealed(json.loads(text) | {"sketch": "AAAA"}),
-            "are damaged: these 3 bytes do not begin as a SpaceSaving sketch does; give the binary result of "
+            "are damaged: these 3 bytes are not a SpaceSaving sketch; give the binary result of "
             "space_saving_agg or space_saving_merge.",
         ),
     ],
@@ -258,7 +258,9 @@ def test_a_damaged_property_is_not_used_and_not_overwritten(
     stored = analyze(spark, table, "k").stored
     name = stored.split()[1]
     spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{name}' = '{{}}')")
-    sentence = f"the key statistics in {stored} are of another program; delete them, and analyze the keys again"
+    sentence = (
+        f"the key statistics in {stored} were written by another program; delete them, and analyze the keys again"
+    )
     assert f"({sentence})" in said(spark.table(table).select("v", "k"))
     with pytest.raises(KeyStatisticsError) as error:
         analyze(spark, table, "k")
@@ -332,12 +334,12 @@ def test_in_sql_it_is_a_table_function_that_explain_does_not_run(spark: SparkSes
         (("range",), "keys is empty; name at least one column to group by."),
         (
             ("view_of_rows", "k"),
-            "source is 'view_of_rows', which is a view, or no files that Spark lists; it must be a table of files, or a path.",
+            "source is 'view_of_rows', which is a view or has no files that Spark lists; it must be a table of files or a path.",
         ),
         (("{folder}", "kk"), "key is 'kk'; it must be one of k, l, v; did you mean 'k'?"),
         (
             ("{folder}/*.parquet", "k"),
-            "source is '{folder}/*.parquet', which stands for several paths; it must be one table, one folder or one file.",
+            "source is '{folder}/*.parquet', which names several paths; it must be one table, one folder or one file.",
         ),
     ],
 )

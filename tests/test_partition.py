@@ -185,14 +185,14 @@ def sealed(**changes: object) -> str:
 
 
 def test_a_foreign_text_is_refused() -> None:
-    assert refused("SALT").startswith("the text is no JSON: ")
+    assert refused("SALT").startswith("the text is not JSON: ")
     for text in "[]", "{}", '{"format": "parquet"}', "7":
-        assert refused(text) == "the text is JSON, and no partition function; give a text that to_json wrote."
+        assert refused(text) == "the text is JSON, but not a partition function; give a text that to_json wrote."
 
 
 def test_a_newer_one_is_refused() -> None:
     assert refused(sealed(version=2)) == (
-        "the partition function has version 2, and version 1 is read here; give a text that to_json wrote."
+        "the partition function has version 2, but this Saltwise reads version 1; give a text that to_json wrote."
     )
 
 

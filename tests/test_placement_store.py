@@ -191,12 +191,12 @@ def sealed_again(file: Path, **changes: object) -> str:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (lambda file: seal("saltwise partition function", 1, {}), "the text is JSON, and no placement store"),
-        (lambda file: seal(FORMAT, 2, {}), "the placement store has version 2, and version 1 is read here"),
+        (lambda file: seal("saltwise partition function", 1, {}), "the text is JSON, but not a placement store"),
+        (lambda file: seal(FORMAT, 2, {}), "the placement store has version 2, but this Saltwise reads version 1"),
         (lambda file: file.read_text().replace('"left": ', '"left": 1'), "the placement store is damaged: its checksum does not match"),
         (lambda file: seal(FORMAT, 1, {}), "its content is wrong: 'function'"),
         (lambda file: sealed_again(file, counters=[]), "its content is wrong: there are no counters"),
-        (lambda file: sealed_again(file, function="{}"), "its content is wrong: the text is JSON, and no partition function; give a text that to_json wrote."),
+        (lambda file: sealed_again(file, function="{}"), "its content is wrong: the text is JSON, but not a partition function; give a text that to_json wrote."),
     ],
 )  # fmt: skip
 def test_another_file_is_refused_and_left_as_it_is(kept: Path, text: Callable[[Path], str], reason: str) -> None:

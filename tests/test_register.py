@@ -91,8 +91,7 @@ REFUSED: list[tuple[str, list[list[Any]], str]] = [
     (
         "space_saving_top",
         [[b"\0"]],
-        "these 1 bytes do not begin as a SpaceSaving sketch does; give the binary result of space_saving_agg or of "
-        "to_bytes.",
+        "these 1 bytes are not a SpaceSaving sketch; give the binary result of space_saving_agg or of to_bytes.",
     ),
     (
         "space_saving_estimate",

@@ -393,10 +393,10 @@ def with_checksum(body: bytes) -> bytes:
 def expected_refusal(damaged: bytes) -> str:
     """What is wrong with bytes that differ from a sketch, by the place where they do first."""
     if len(damaged) < 9 or damaged[:4] != b"SALT":
-        return f"these {len(damaged)} bytes do not begin as a SpaceSaving sketch does; {SKETCH}"
+        return f"these {len(damaged)} bytes are not a SpaceSaving sketch; {SKETCH}"
     if damaged[4] != 1:
         signed = damaged[4] - 256 if damaged[4] > 127 else damaged[4]
-        return f"the sketch has version {signed}, and version 1 is read here; {SKETCH}"
+        return f"the sketch has version {signed}, but this Saltwise reads version 1; {SKETCH}"
     return f"the sketch is damaged: its checksum does not match; {SKETCH}"
 
 
@@ -431,13 +431,13 @@ def test_a_sketch_of_spark_is_refused(spark: SparkSession) -> None:
     [row] = spark.sql("SELECT length(hll_sketch_agg(id)) AS n FROM range(5)").collect()
     found = refusal(spark, "SELECT space_saving_top(hll_sketch_agg(id)) FROM range(5)")
 
-    assert found == f"these {row.n} bytes do not begin as a SpaceSaving sketch does; {SKETCH}"
+    assert found == f"these {row.n} bytes are not a SpaceSaving sketch; {SKETCH}"
 
 
 def test_a_merge_refuses_bytes_that_are_no_sketch(spark: SparkSession) -> None:
     found = refusal(spark, "SELECT space_saving_merge(X'53414c54')")
 
-    assert found == f"these 4 bytes do not begin as a SpaceSaving sketch does; {SKETCH}"
+    assert found == f"these 4 bytes are not a SpaceSaving sketch; {SKETCH}"
 
 
 def test_a_newer_sketch_is_refused(spark: SparkSession, sketch: bytes) -> None:
@@ -445,7 +445,7 @@ def test_a_newer_sketch_is_refused(spark: SparkSession, sketch: bytes) -> None:
 
     found = refusal(spark, f"SELECT space_saving_top(X'{newer.hex()}')")
 
-    assert found == f"the sketch has version 2, and version 1 is read here; {SKETCH}"
+    assert found == f"the sketch has version 2, but this Saltwise reads version 1; {SKETCH}"
 
 
 @pytest.mark.parametrize(
@@ -564,7 +564,7 @@ def test_sketches_of_another_type_are_refused(spark: SparkSession, call: str, me
     )
     found = refusal(spark, f"SELECT {call} FROM (SELECT /*+ COALESCE(1) */ * FROM ({sketches}) ORDER BY n)")
 
-    assert found == f"{message}; merge and ask sketches of one type only."
+    assert found == f"{message}; merge and query sketches of one type only."
 
 
 WHOLE_NUMBER = "it must be a constant whole number from 1 to"

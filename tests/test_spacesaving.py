@@ -176,8 +176,8 @@ def test_bytes_that_are_no_sketch_are_refused() -> None:
     counts = 9 + int.from_bytes(good[5:9], "little")
     newer = good[:4] + b"\x02" + good[5:]
     for data, message in [
-        (b"", "these 0 bytes do not begin as a SpaceSaving sketch does"),
-        (newer, "the sketch has version 2, and version 1 is read here"),
+        (b"", "these 0 bytes are not a SpaceSaving sketch"),
+        (newer, "the sketch has version 2, but this Saltwise reads version 1"),
         (good[:20] + b"?" + good[21:], "the sketch is damaged: its checksum does not match"),
         (good[:-1], "the sketch is damaged: its checksum does not match"),
         (resealed(good, counts, bytes(4)), "the sketch is damaged: it says 2 items of 3 rows on 0 counters"),
@@ -185,7 +185,7 @@ def test_bytes_that_are_no_sketch_are_refused() -> None:
             resealed(good, counts + 24, b"\x09"),
             "the sketch is damaged: it counts an item 9 times, with an error of 0, in 3 rows",
         ),
-        (resealed(good, counts + 44, b"\x08"), "the sketch is damaged: 16 bytes are no item of type bigint"),
+        (resealed(good, counts + 44, b"\x08"), "the sketch is damaged: 16 bytes are not an item of type bigint"),
     ]:
         with pytest.raises(SaltwiseValueError) as refused:
             SpaceSaving.from_bytes(data)

@@ -399,7 +399,9 @@ def test_a_foreign_folder_is_refused(spark: SparkSession, tmp_path: Path) -> Non
     (tmp_path / "notes.txt").write_text("mine")
     assert refused(tmp_path, lambda: totals(tmp_path)) == "it has other files but no commit.json"
     (tmp_path / "commit.json").write_text('{"format": "parquet"}')
-    assert refused(tmp_path, lambda: totals(tmp_path)) == "of commit.json: the text is JSON, and no stateful aggregate"
+    assert (
+        refused(tmp_path, lambda: totals(tmp_path)) == "of commit.json: the text is JSON, but not a stateful aggregate"
+    )
 
 
 def test_a_newer_or_damaged_commit_is_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -409,7 +411,10 @@ def test_a_newer_or_damaged_commit_is_refused(spark: SparkSession, tmp_path: Pat
     text = commit.read_text()
     content = {name: v for name, v in json.loads(text).items() if name not in ("format", "version", "crc32")}
     for wrong, why in (
-        (seal(FORMAT, 2, content), "of commit.json: the stateful aggregate has version 2, and version 1 is read here"),
+        (
+            seal(FORMAT, 2, content),
+            "of commit.json: the stateful aggregate has version 2, but this Saltwise reads version 1",
+        ),
         (
             text.replace('"batch": 0', '"batch": 1'),
             "of commit.json: the stateful aggregate is damaged: its checksum does not match",

@@ -29,7 +29,7 @@ def unseal(text: str, format: str, version: int) -> dict[str, Any]:
     """Return the content of what :func:`seal` wrote.
 
     Raises:
-        SealError: the text is no JSON, or of another format, or of another version, or damaged.
+        SealError: the text is not JSON, or of another format, or of another version, or damaged.
 
     >>> unseal(seal("saltwise example", 1, {"workers": 4}), "saltwise example", 1)
     {'workers': 4}
@@ -38,11 +38,11 @@ def unseal(text: str, format: str, version: int) -> dict[str, Any]:
     try:
         content = json.loads(text)
     except ValueError as error:
-        raise SealError(f"the text is no JSON: {error}") from error
+        raise SealError(f"the text is not JSON: {error}") from error
     if not isinstance(content, dict) or content.get("format") != format:
-        raise SealError(f"the text is JSON, and no {name}")
+        raise SealError(f"the text is JSON, but not a {name}")
     if content.get("version") != version:
-        raise SealError(f"the {name} has version {content.get('version')}, and version {version} is read here")
+        raise SealError(f"the {name} has version {content.get('version')}, but this Saltwise reads version {version}")
     checksum = content.pop("crc32", None)
     if checksum != _checksum(content):
         raise SealError(f"the {name} is damaged: its checksum does not match")

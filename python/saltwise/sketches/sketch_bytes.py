@@ -75,9 +75,9 @@ def read(data: bytes, max_capacity: int) -> Content:
         SaltwiseValueError: the bytes are no sketch, a newer one, damaged, or one of items of another type.
     """
     if len(data) < 9 or data[:4] != MAGIC[:4]:
-        raise _refused(f"these {len(data)} bytes do not begin as a SpaceSaving sketch does")
+        raise _refused(f"these {len(data)} bytes are not a SpaceSaving sketch")
     if data[4] != MAGIC[4]:
-        raise _refused(f"the sketch has version {data[4]}, and version {MAGIC[4]} is read here")
+        raise _refused(f"the sketch has version {data[4]}, but this Saltwise reads version {MAGIC[4]}")
     if _sealed([data[:-4]]) != data:
         raise _refused("the sketch is damaged: its checksum does not match")
     try:
@@ -111,7 +111,7 @@ def _entries(rows: Iterable[tuple[bytes, int, int]], item_type: str, total: int)
             )
         item = _item_of(row, item_type)
         if row_of(item, item_type) != row:
-            raise _refused(f"the sketch is damaged: {len(row)} bytes are no item of type {item_type}")
+            raise _refused(f"the sketch is damaged: {len(row)} bytes are not an item of type {item_type}")
         yield item, count, wrong
 
 

@@ -89,8 +89,8 @@ final case class AnalyzeKeysExec(source: String, keys: Seq[String], output: Seq[
     }
     val table = state.executePlan(state.sqlParser.parsePlan(s"TABLE $name")).analyzed
     find(table).getOrElse(throw new SaltwiseException(
-      s"source is '$source', which is a view, or no files that Spark lists; " +
-        "it must be a table of files, or a path."))
+      s"source is '$source', which is a view or has no files that Spark lists; " +
+        "it must be a table of files or a path."))
   }
 
   /** Sorted by name, because the order in which a query names the keys makes no difference. */
@@ -104,7 +104,7 @@ final case class AnalyzeKeysExec(source: String, keys: Seq[String], output: Seq[
       columns: Seq[Attribute],
       state: SessionState): KeyStatisticsStore =
     KeyStatisticsStore.of(relation, columns.map(_.name), state).getOrElse(
-      throw new SaltwiseException(s"source is '$source', which stands for several paths; " +
+      throw new SaltwiseException(s"source is '$source', which names several paths; " +
         "it must be one table, one folder or one file."))
 
   private def analyze(

@@ -121,10 +121,13 @@ object AnalyzedKeys {
    * @throws KeyStatisticsException where the text is not key statistics, or is newer or damaged
    */
   def ofJson(text: String): AnalyzedKeys = {
-    val json = try mapper.readTree(text) catch { case NonFatal(_) => refuse("are no JSON") }
-    if (json == null || json.path("format").asText != Format) refuse("are of another program")
-    if (json.path("version").asInt != Version) {
-      refuse(s"have version ${json.path("version").asText}, and version $Version is read here")
+    val json = try mapper.readTree(text) catch { case NonFatal(_) => refuse("are not JSON") }
+    if (json == null || json.path("format").asText != Format) {
+      refuse("were written by another program")
+    }
+    val version = json.path("version")
+    if (version.asInt != Version) {
+      refuse(s"have version ${version.asText}, but this Saltwise reads version $Version")
     }
     try {
       val storedChecksum = json.asInstanceOf[ObjectNode].remove("crc32")

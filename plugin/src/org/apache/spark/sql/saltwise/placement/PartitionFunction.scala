@@ -109,14 +109,14 @@ object PartitionFunction {
    */
   def fromJson(text: String): Saved = {
     val json = try new ObjectMapper().readTree(text) catch {
-      case NonFatal(_) => refuse("the text is no JSON")
+      case NonFatal(_) => refuse("the text is not JSON")
     }
     if (json == null || json.path("format").asText != Format) {
-      refuse("the text is JSON, and no partition function")
+      refuse("the text is JSON, but not a partition function")
     }
     if (json.path("version").asInt != 1) {
-      refuse(
-        s"the partition function has version ${json.path("version")}, and version 1 is read here")
+      refuse(s"the partition function has version ${json.path("version")}, " +
+        "but this Saltwise reads version 1")
     }
     if (json.path("crc32").asLong(-1) != checksum(json)) {
       refuse("the partition function is damaged: its checksum does not match")
@@ -131,7 +131,7 @@ object PartitionFunction {
         val table = explicit.fieldNames.asScala.map(key => key.toLong -> explicit.get(key).asInt)
         HashPair(table.toMap, others)
       case other =>
-        refuse(s"the partition function is '$other'; it must be uniform or consistent or pair")
+        refuse(s"the partition function is '$other'; it must be uniform, consistent or pair")
     }
     Saved(function, json.path("key_type").asText)
   }

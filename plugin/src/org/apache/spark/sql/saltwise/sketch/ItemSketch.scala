@@ -118,10 +118,10 @@ object ItemSketch {
    */
   def deserialize(bytes: Array[Byte]): ItemSketch = {
     if (bytes.length < 9 || !Arrays.equals(Arrays.copyOf(bytes, 4), Magic)) {
-      refuse(s"these ${bytes.length} bytes do not begin as a SpaceSaving sketch does")
+      refuse(s"these ${bytes.length} bytes are not a SpaceSaving sketch")
     }
     if (bytes(4) != Version) {
-      refuse(s"the sketch has version ${bytes(4)}, and version $Version is read here")
+      refuse(s"the sketch has version ${bytes(4)}, but this Saltwise reads version $Version")
     }
     val in = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN)
     if (in.getInt(bytes.length - 4) != checksum(bytes, bytes.length - 4)) {
@@ -153,7 +153,7 @@ object ItemSketch {
       damaged(s"it counts an item $count times, with an error of $error, in $total rows")
     }
     if (!UnsafeLayout.isRow(item, Seq(itemType))) {
-      damaged(s"${item.length} bytes are no item of type ${itemType.sql}")
+      damaged(s"${item.length} bytes are not an item of type ${itemType.sql}")
     }
     val row = new UnsafeRow(1)
     row.pointTo(item, item.length)

@@ -209,6 +209,6 @@ object SketchArguments {
     if (!DataType.equalsIgnoreNullability(sketch.itemType, wanted)) {
       throw new SaltwiseException(
         s"the sketch counts items of type ${sketch.itemType.sql}, not ${wanted.sql}; " +
-          "merge and ask sketches of one type only.")
+          "merge and query sketches of one type only.")
     }
 }
