@@ -32,7 +32,7 @@ def by_head(source: Source, keys: Records, key: int, load: Longs, settings: Sett
     if settings.scheme == DCHOICES:
         return _d_choices(source, keys, key, counter, load)
     if settings.scheme == WCHOICES:
-        return _least_loaded(source, len(source.candidates) - 1, load)
+        return _least_loaded_of_all(source, load)
     return next_in_turn(source.state[0], len(load))
 
 
@@ -75,37 +75,47 @@ def _update_d(source: Source, settings: Settings, n: int) -> None:
 
 @inlined
 def _d_choices(source: Source, keys: Records, key: int, counter: int, load: Longs) -> int:
-    """The least loaded one of the key's d candidates, which are made again when d or the key on the counter changes."""
+    """The least loaded of the key's d candidates. The search starts anew when d or the key on the counter changes."""
     n = len(load)
     d = source.state[0]["d"]
     if d >= n:
-        return _least_loaded(source, len(source.candidates) - 1, load)
-    candidates = source.candidates[counter]
+        return _least_loaded_of_all(source, load)
+    row = counter % (len(source.candidates) - 1)
+    candidates = source.candidates[row]
     if candidates["d"] != d or candidates["hash"] != keys[key]["hash"]:
         found = 0
         for j in range(1, d + 1):
             worker = worker_of(keys[key]["hash"], j, n)
-            if not (source.candidate_workers[counter, :found] == worker).any():
-                source.candidate_workers[counter, found] = worker
+            if not (source.candidate_workers[row, :found] == worker).any():
+                source.candidate_workers[row, found] = worker
                 found += 1
         candidates["hash"] = keys[key]["hash"]
         candidates["d"] = d
         candidates["count"] = found
-        candidates["cursor"] = source.state[0]["index"] % found
-        candidates["least_load"] = 0
-    return _least_loaded(source, counter, load)
+    search = source.search[counter]
+    if search["d"] != d or search["hash"] != keys[key]["hash"]:
+        search["hash"] = keys[key]["hash"]
+        search["d"] = d
+        search["cursor"] = source.state[0]["index"] % candidates["count"]
+        search["least_load"] = 0
+    return _least_loaded(source, counter, row, load)
 
 
 @inlined
-def _least_loaded(source: Source, row: int, load: Longs) -> int:
+def _least_loaded_of_all(source: Source, load: Longs) -> int:
+    return _least_loaded(source, len(source.search) - 1, len(source.candidates) - 1, load)
+
+
+@inlined
+def _least_loaded(source: Source, counter: int, row: int, load: Longs) -> int:
     """MINLOAD over the candidates in `row`. Loads only grow, so the smallest load seen stays a lower bound."""
-    candidates = source.candidates[row]
-    count = candidates["count"]
-    at = candidates["cursor"]
+    search = source.search[counter]
+    count = source.candidates[row]["count"]
+    at = search["cursor"]
     best = at
     least = np.iinfo(np.int64).max
     left = count
-    while left > 0 and least > candidates["least_load"]:
+    while left > 0 and least > search["least_load"]:
         here = load[source.candidate_workers[row, at]]
         if here < least:
             least = here
@@ -114,6 +124,6 @@ def _least_loaded(source: Source, row: int, load: Longs) -> int:
         if at == count:
             at = 0
         left -= 1
-    candidates["least_load"] = least
-    candidates["cursor"] = best
+    search["least_load"] = least
+    search["cursor"] = best
     return int(source.candidate_workers[row, best])

@@ -16,9 +16,16 @@ WITH_SKETCH = (DCHOICES, WCHOICES, ROUNDROBIN)
 KEY = np.dtype([("hash", "i8"), ("first", "i4"), ("second", "i4"), ("placed", "i4")])
 """A distinct key: its hash, its first two choices, and its worker (-1: none yet) in schemes that never split a key."""
 
-CANDIDATES = np.dtype([("hash", "i8"), ("d", "i4"), ("count", "i4"), ("cursor", "i4"), ("least_load", "i8")])
-"""The candidates of the key on a counter: the key's hash and the d they were made for (0: none yet), how many they are,
-and where the search for the least loaded one starts and may stop."""
+SEARCH = np.dtype([("hash", "i8"), ("d", "i4"), ("cursor", "i4"), ("least_load", "i8")])
+"""The search for the least loaded candidate of the key on a counter: the key's hash and the d it is for (0: none yet),
+where it starts, and the load at which it may stop."""
+
+CANDIDATES = np.dtype([("hash", "i8"), ("d", "i4"), ("count", "i4")])
+"""A list of candidates: the key's hash and the d it was made for (0: none yet), and how many workers it has."""
+
+LISTS = 1024
+"""Lists of candidates that a source keeps. Keys that share a list make it again in turn: its memory is O(n), not O(n^2)
+as it would be with one for each of the 4/theta = 20 n counters."""
 
 STATE = np.dtype([("index", "i8"), ("turn", "i8"), ("d", "i8"), ("solve_at", "i8")])
 """A source: its number, the next worker of round-robin, d, and the number of messages at which d is solved again."""
@@ -36,10 +43,12 @@ class Source(NamedTuple):
     """By key: its counter, or -1."""
     key_on: Ints
     """By counter: its key."""
+    search: Records
+    """By counter: SEARCH. The last record is for keys that may use all workers."""
     candidates: Records
-    """By counter: CANDIDATES. The last record is for keys that may use all workers."""
+    """By counter modulo their number: CANDIDATES. The last record is of all workers, and not counted in that number."""
     candidate_workers: Ints
-    """By counter: the workers that its key may use."""
+    """For each of these: the workers that the key may use."""
 
 
 class Settings(NamedTuple):
@@ -86,16 +95,20 @@ def _source(state: Records, load: Longs, keys: int, settings: Settings, capacity
     workers = len(load)
     has_sketch = settings.scheme in WITH_SKETCH
     counters = capacity if has_sketch else 1
-    candidates = np.zeros(counters + 1, CANDIDATES)
-    candidates[counters] = (0, 0, workers, state[0]["turn"], 0)
-    candidate_workers = np.empty((counters + 1, workers), np.int32)
-    candidate_workers[counters] = np.arange(workers)
+    lists = min(counters, LISTS)
+    search = np.zeros(counters + 1, SEARCH)
+    search[counters]["cursor"] = state[0]["turn"]
+    candidates = np.zeros(lists + 1, CANDIDATES)
+    candidates[lists]["count"] = workers
+    candidate_workers = np.empty((lists + 1, workers), np.int32)
+    candidate_workers[lists] = np.arange(workers)
     return Source(
         state=state,
         load=load,
         sketch=empty_summary(counters),
         counter_of=np.full(keys if has_sketch else 1, -1, np.int32),
         key_on=np.empty(counters, np.int32),
+        search=search,
         candidates=candidates,
         candidate_workers=candidate_workers,
     )
