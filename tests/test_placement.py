@@ -404,8 +404,8 @@ def test_what_is_no_mere_scan_is_computed_once_unless_it_was_asked_for(
         ),
         (
             {"placement": UniformHash(4), "partitions": 8},
-            "partitions is 8, and placement.function has 4 workers; leave partitions out, or construct a function for as "
-            "many.",
+            "partitions is 8, and placement.function has 4 workers; leave partitions out, or construct a function for 8 "
+            "workers.",
         ),
     ],
 )
@@ -441,11 +441,11 @@ def test_options_that_do_not_fit_are_refused_at_once(rows: DataFrame, options: d
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "the text is no JSON"),
-        ("{}", "the text is JSON, and no partition function"),
+        ("{", "the text is not JSON"),
+        ("{}", "the text is JSON, but not a partition function"),
         (
             to_json(UniformHash(4)).replace('"version": 1', '"version": 2'),
-            "the partition function has version 2, and version 1 is read here",
+            "the partition function has version 2, but this Saltwise reads version 1",
         ),
         (
             to_json(UniformHash(4)).replace('"workers": 4', '"workers": 5'),

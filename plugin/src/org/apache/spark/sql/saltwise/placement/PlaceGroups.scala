@@ -78,12 +78,12 @@ final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
     node match {
       case aggregate: Aggregate if aggregate.groupingExpressions.nonEmpty =>
         val rewritten = hint.isDefined || conf.getConf(SaltwiseConf.Enabled)
-        val named = rewritten && meansOnlyPlacement(options.strategy)
+        val alwaysPlaced = rewritten && meansOnlyPlacement(options.strategy)
         val callsPython =
           aggregate.aggregateExpressions.exists(_.exists(_.isInstanceOf[PythonUDAF]))
         val byDefault = callsPython && (enabled || (hint.isDefined && options.strategy == Auto))
-        if (!named && !byDefault) None
-        else Some(Groups(aggregate.groupingExpressions, hint, options, named || namedInHint))
+        if (!alwaysPlaced && !byDefault) None
+        else Some(Groups(aggregate.groupingExpressions, hint, options, alwaysPlaced || namedInHint))
       case window: Window
           if enabled && !window.windowExpressions.exists(e => limitedWindows.contains(e.exprId)) =>
         Some(Groups(window.partitionSpec, None, options, requested = false))
