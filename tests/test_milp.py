@@ -233,7 +233,7 @@ def balanced(cluster: Cluster) -> Ints:
 
 def test_scaling_out_adds_nodes_and_takes_marks_back_first() -> None:
     cluster = Cluster([20.0] * 12, np.arange(12) % 3, 3, kill=[2])
-    period = adapt(cluster, balanced, least=30, most=70)
+    period = adapt(cluster, balanced, min_load=30, max_load=70)
     assert (period.added, period.cluster.nodes, period.marked.tolist()) == (2, 5, [])
     assert period.cluster.load_distance() < cluster.load_distance()
 
@@ -242,7 +242,7 @@ def test_scaling_in_marks_the_least_loaded_and_terminates_it_once_it_is_empty() 
     cluster = Cluster([10.0] * 8, np.arange(8) % 4, 4)
     periods = []
     for _ in range(5):
-        periods.append(adapt(cluster, balanced, least=30, most=70))
+        periods.append(adapt(cluster, balanced, min_load=30, max_load=70))
         cluster = periods[-1].cluster
     assert len(periods[0].marked) == 2
     assert sum(len(period.terminated) for period in periods) == 2
@@ -251,7 +251,7 @@ def test_scaling_in_marks_the_least_loaded_and_terminates_it_once_it_is_empty() 
 
 def test_an_allocation_that_is_enough_adds_no_node() -> None:
     cluster = Cluster([20.0] * 4, [0, 0, 0, 1], 2)
-    period = adapt(cluster, balanced, least=30, most=70)
+    period = adapt(cluster, balanced, min_load=30, max_load=70)
     assert period.added == 0
     assert period.cluster.loads().tolist() == [40, 40]
 
@@ -286,7 +286,7 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: adapt(Cluster([1], [0], 1), balanced, 5, 5),
-        "least and most are 5 and 5; they must be 0 <= least < most.",
+        "min_load and max_load are 5 and 5; they must be 0 <= min_load < max_load.",
     ),
 ]
 

@@ -23,7 +23,7 @@ from saltwise.placement.hash_pair import HashPair
 from saltwise.placement.largest_first import largest_first
 from saltwise.placement.partition_function import PartitionFunction, UniformHash
 from saltwise.splitting.compiled_hash import Longs
-from saltwise.versioned_json import seal
+from saltwise.versioned_json import dump_versioned
 
 LONGS = st.integers(-(2**63), 2**63 - 1)
 EDGES = np.array([-(2**63), -1, 0, 1, 2**63 - 1])
@@ -177,11 +177,11 @@ def refused(text: str) -> str:
     return str(error.value)
 
 
-def sealed(**changes: object) -> str:
+def dumped(**changes: object) -> str:
     """Return the JSON of a function with some fields changed, and the checksum that fits."""
     content = json.loads(to_json(HashPair(4, "string", {7: 3}))) | changes
     del content["crc32"]
-    return seal(content.pop("format"), content.pop("version"), content)
+    return dump_versioned(content.pop("format"), content.pop("version"), content)
 
 
 def test_a_foreign_text_is_refused() -> None:
@@ -191,7 +191,7 @@ def test_a_foreign_text_is_refused() -> None:
 
 
 def test_a_newer_one_is_refused() -> None:
-    assert refused(sealed(version=2)) == (
+    assert refused(dumped(version=2)) == (
         "the partition function has version 2, but this Saltwise reads version 1; give a text that to_json wrote."
     )
 
@@ -219,7 +219,7 @@ def test_a_damaged_one_is_refused(data: st.DataObject) -> None:
     ],
 )  # fmt: skip
 def test_wrong_content_is_refused(changes: dict[str, object], why: str) -> None:
-    assert refused(sealed(**changes)) == f"{why}; give a text that to_json wrote."
+    assert refused(dumped(**changes)) == f"{why}; give a text that to_json wrote."
 
 
 def test_largest_first_places_the_hottest_key_on_the_least_loaded_worker() -> None:

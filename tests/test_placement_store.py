@@ -17,7 +17,7 @@ from saltwise.placement.hash_pair import HashPair
 from saltwise.placement.history import PARTS, WINDOW, Placement, PlacementHistory, Weights, max_to_mean
 from saltwise.placement.store import FORMAT, PlacementStore, PlacementStoreError
 from saltwise.streams import zipf_shares
-from saltwise.versioned_json import replace_file, seal
+from saltwise.versioned_json import dump_versioned, replace_file
 
 RUNS = st.dictionaries(st.integers(-(2**63), 2**63 - 1), st.integers(1, 1000), max_size=12)
 
@@ -173,7 +173,7 @@ def refused(file: Path, call: Callable[[PlacementStore], object]) -> str:
 
 
 def why(file: Path, reason: str) -> str:
-    return f"{str(file)!r} is no placement to go on with, because {reason}; give another folder."
+    return f"{str(file)!r} cannot be used as a placement store, because {reason}; give another folder."
 
 
 def test_keys_of_another_type_are_refused(kept: Path) -> None:
@@ -181,22 +181,22 @@ def test_keys_of_another_type_are_refused(kept: Path) -> None:
     assert message == why(kept, "it is of keys of type bigint, and these are of type string")
 
 
-def sealed_again(file: Path, **changes: object) -> str:
+def dumped_again(file: Path, **changes: object) -> str:
     content = json.loads(file.read_text()) | changes
     for name in "format", "version", "crc32":
         del content[name]
-    return seal(FORMAT, 1, content)
+    return dump_versioned(FORMAT, 1, content)
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (lambda file: seal("saltwise partition function", 1, {}), "the text is JSON, but not a placement store"),
-        (lambda file: seal(FORMAT, 2, {}), "the placement store has version 2, but this Saltwise reads version 1"),
+        (lambda file: dump_versioned("saltwise partition function", 1, {}), "the text is JSON, but not a placement store"),
+        (lambda file: dump_versioned(FORMAT, 2, {}), "the placement store has version 2, but this Saltwise reads version 1"),
         (lambda file: file.read_text().replace('"left": ', '"left": 1'), "the placement store is damaged: its checksum does not match"),
-        (lambda file: seal(FORMAT, 1, {}), "its content is wrong: 'function'"),
-        (lambda file: sealed_again(file, counters=[]), "its content is wrong: there are no counters"),
-        (lambda file: sealed_again(file, function="{}"), "its content is wrong: the text is JSON, but not a partition function; give a text that to_json wrote."),
+        (lambda file: dump_versioned(FORMAT, 1, {}), "its content is wrong: 'function'"),
+        (lambda file: dumped_again(file, counters=[]), "its content is wrong: there are no counters"),
+        (lambda file: dumped_again(file, function="{}"), "its content is wrong: the text is JSON, but not a partition function; give a text that to_json wrote."),
     ],
 )  # fmt: skip
 def test_another_file_is_refused_and_left_as_it_is(kept: Path, text: Callable[[Path], str], reason: str) -> None:

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from saltwise import SaltwiseError, StatefulAggregate
 from saltwise.spark.stateful_aggregate import FORMAT, StatefulAggregateError
-from saltwise.versioned_json import seal
+from saltwise.versioned_json import dump_versioned
 
 if TYPE_CHECKING:
     from tests.conftest import WithConf
@@ -412,7 +412,7 @@ def test_a_newer_or_damaged_commit_is_refused(spark: SparkSession, tmp_path: Pat
     content = {name: v for name, v in json.loads(text).items() if name not in ("format", "version", "crc32")}
     for wrong, why in (
         (
-            seal(FORMAT, 2, content),
+            dump_versioned(FORMAT, 2, content),
             "of commit.json: the stateful aggregate has version 2, but this Saltwise reads version 1",
         ),
         (
@@ -420,10 +420,10 @@ def test_a_newer_or_damaged_commit_is_refused(spark: SparkSession, tmp_path: Pat
             "of commit.json: the stateful aggregate is damaged: its checksum does not match",
         ),
         (
-            seal(FORMAT, 1, content | {"files": None}),
+            dump_versioned(FORMAT, 1, content | {"files": None}),
             "the content of commit.json is wrong: 'NoneType' object has no attribute 'items'",
         ),
-        (seal(FORMAT, 1, {}), "the content of commit.json is wrong: 'history'"),
+        (dump_versioned(FORMAT, 1, {}), "the content of commit.json is wrong: 'history'"),
     ):
         commit.write_text(wrong)
         for call in (

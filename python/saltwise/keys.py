@@ -1,4 +1,4 @@
-"""The 64-bit hash h of a key, by which everything that routes or places rows knows it: Spark's ``xxhash64``."""
+"""The 64-bit hash h of a key, Spark's ``xxhash64``. Everything that routes or places rows works with this hash."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Item = int | str | None
 """A key of one column: None is SQL's NULL."""
 
 SEED = 42
-"""Spark's, and its hash of NULL."""
+"""The seed in Spark, and the hash of NULL."""
 
 _PACK: dict[str, Callable[..., bytes]] = {
     "bigint": Struct("<q").pack,
@@ -37,18 +37,18 @@ class XxhashMissingError(SaltwiseError):
 
 
 def key_hashes(keys: Sequence[Item], key_type: str = "bigint") -> npt.NDArray[np.int64]:
-    """Return what ``xxhash64(key)`` is in Spark, where the key has this type.
+    """Return ``xxhash64(key)`` of Spark for keys of this type.
 
     Args:
         keys: whole numbers or strings, and None for SQL's NULL.
-        key_type: the keys' type in SQL: bigint, int, smallint, tinyint or string. A bigint has another hash than the
-            same number of a narrower type.
+        key_type: the keys' type in SQL: bigint, int, smallint, tinyint or string. The hash of a bigint differs
+            from that of the same number in a narrower type.
 
     Returns:
         The hashes, shape (len(keys),).
 
     Raises:
-        SaltwiseValueError: there is no such type, or a key is not of it.
+        SaltwiseValueError: the type is not one of these, or a key has another type.
         XxhashMissingError: xxhash is not installed.
 
     >>> key_hashes(["a", None], "string")

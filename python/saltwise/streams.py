@@ -1,4 +1,4 @@
-"""Streams of keys to simulate with: the papers' synthetic ones, and real data that a machine has.
+"""Streams of keys for the simulator: the papers' synthetic streams, and real data.
 
 Nasir et al., "Partial Key Grouping: Load-Balanced Partitioning of Distributed Streams", section 6.1; Nasir et al.,
 "When Two Choices Are not Enough", section V-A. Every stream is the same at each call.
@@ -60,7 +60,7 @@ def zipf_shares(keys: int, exponent: float) -> NDArray[np.float64]:
 
     Args:
         keys: |K|.
-        exponent: z, from 0 (uniform) on.
+        exponent: z, at least 0, which is uniform.
 
     Returns:
         Shares in descending order, shape (|K|,); their sum is 1.
@@ -118,9 +118,9 @@ def drifting(messages: int, keys: int, exponent: float, periods: int, shift: int
         messages: m, divided among the periods.
         keys: |K|.
         exponent: z within a period.
-        periods: how many, all of the same length but for a row.
+        periods: how many; their lengths differ by at most one message.
         shift: by how many ranks each key rises from one period to the next.
-        seed: of the random draws.
+        seed: seed of the random draws.
 
     Raises:
         SaltwiseValueError: an argument is out of range.
@@ -137,11 +137,11 @@ def drifting(messages: int, keys: int, exponent: float, periods: int, shift: int
 
 
 def flights(column: str = "tailnum") -> Stream:
-    """Return one column of the 336,776 flights that left New York City in 2013, a cancelled one's "" included.
+    """Return one column of the 336,776 flights that left New York City in 2013, with "" for cancelled ones.
 
     Raises:
         DemoExtraMissingError: the data is not installed.
-        SaltwiseValueError: there is no such column of text.
+        SaltwiseValueError: the column is not one of these texts.
 
     >>> flights("carrier").distinct
     16
@@ -171,10 +171,10 @@ def words(messages: int, vocabulary: int = 20_000) -> Stream:
 
 
 def debian(direction: str = "in", index: Path | None = None) -> Stream:
-    """Return the edges of Debian's dependency graph, one a message: a package, and one that it depends on.
+    """Return the edges of Debian's dependency graph. A message is a package, and one that it depends on.
 
-    It comes from the machine's own package index, as ``apt-cache dumpavail`` prints it; without apt, from what
-    dpkg knows to be installed. Every alternative of ``a | b`` is an edge, a package named twice only one.
+    They come from the machine's package index, as ``apt-cache dumpavail`` prints it; without apt, from the installed
+    packages that dpkg lists. Each alternative of ``a | b`` is an edge. A package that is named twice is one edge.
 
     Args:
         direction: by which end a message goes to its worker. "in" is the PKG paper's (section 6.2, Q3): it reaches
@@ -205,7 +205,7 @@ def debian(direction: str = "in", index: Path | None = None) -> Stream:
 
 
 def from_file(path: Path | str) -> Stream:
-    """Return the lines of a text file as keys; where all are whole numbers, as numbers.
+    """Return the lines of a text file as keys. They are numbers if all lines are whole numbers.
 
     Raises:
         SaltwiseValueError: there is no such file, or it has no lines, or it is not text.
@@ -226,7 +226,7 @@ def from_file(path: Path | str) -> Stream:
 
 
 def _draw(messages: int, shares: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draw indices independently: how often each occurs first, then their order."""
+    """Draw indices independently: first how often each occurs, then their order."""
     counts = rng.multinomial(messages, shares)
     return rng.permutation(np.repeat(np.arange(len(shares), dtype=np.int64), counts))
 

@@ -11,57 +11,59 @@ from typing import Any
 from .errors import SaltwiseError
 
 
-class SealError(SaltwiseError):
-    """A text is not what it should be; the message is the reason, for a sentence of the caller's."""
+class VersionedJsonError(SaltwiseError):
+    """A text cannot be read. The message is a reason that the caller puts into a sentence."""
 
 
-def seal(format: str, version: int, content: dict[str, Any]) -> str:
-    """Return plain values as JSON with their format, its version and their checksum.
+def dump_versioned(format: str, version: int, content: dict[str, Any]) -> str:
+    """Return plain values as JSON, with their format, its version and a checksum.
 
-    >>> seal("saltwise example", 1, {"workers": 4})
+    >>> dump_versioned("saltwise example", 1, {"workers": 4})
     '{"format": "saltwise example", "version": 1, "workers": 4, "crc32": 834008666}'
     """
-    whole = {"format": format, "version": version} | content
-    return json.dumps(whole | {"crc32": _checksum(whole)})
+    with_format = {"format": format, "version": version} | content
+    return json.dumps(with_format | {"crc32": _checksum(with_format)})
 
 
-def unseal(text: str, format: str, version: int) -> dict[str, Any]:
-    """Return the content of what :func:`seal` wrote.
+def load_versioned(text: str, format: str, version: int) -> dict[str, Any]:
+    """Return the content of what :func:`dump_versioned` wrote.
 
     Raises:
-        SealError: the text is not JSON, or of another format, or of another version, or damaged.
+        VersionedJsonError: the text is not JSON, or of another format, or of another version, or damaged.
 
-    >>> unseal(seal("saltwise example", 1, {"workers": 4}), "saltwise example", 1)
+    >>> load_versioned(dump_versioned("saltwise example", 1, {"workers": 4}), "saltwise example", 1)
     {'workers': 4}
     """
     name = format.removeprefix("saltwise ")
     try:
         content = json.loads(text)
     except ValueError as error:
-        raise SealError(f"the text is not JSON: {error}") from error
+        raise VersionedJsonError(f"the text is not JSON: {error}") from error
     if not isinstance(content, dict) or content.get("format") != format:
-        raise SealError(f"the text is JSON, but not a {name}")
+        raise VersionedJsonError(f"the text is JSON, but not a {name}")
     if content.get("version") != version:
-        raise SealError(f"the {name} has version {content.get('version')}, but this Saltwise reads version {version}")
+        raise VersionedJsonError(
+            f"the {name} has version {content.get('version')}, but this Saltwise reads version {version}"
+        )
     checksum = content.pop("crc32", None)
     if checksum != _checksum(content):
-        raise SealError(f"the {name} is damaged: its checksum does not match")
+        raise VersionedJsonError(f"the {name} is damaged: its checksum does not match")
     return {field: value for field, value in content.items() if field not in ("format", "version")}
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Write a file so that whoever reads it sees what it was before or the new text, even when the machine stops.
+    """Write a file so that a reader sees either the old text or the new one, even when the machine stops.
 
     Args:
         path: in a folder that exists.
         text: of the whole file.
     """
-    part = path.with_name(path.name + PART)
-    with part.open("w", encoding="utf-8") as file:
+    new = path.with_name(path.name + PART)
+    with new.open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    part.replace(path)
+    new.replace(path)
 
 
 PART = ".part"

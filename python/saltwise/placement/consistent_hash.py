@@ -1,4 +1,4 @@
-"""Consistent hashing: a worker that comes takes its share of the keys, and no other key moves.
+"""Consistent hashing: a new worker takes its share of the keys, and no other key moves.
 
 Karger et al., "Consistent Hashing and Random Trees", STOC 1997; bucketed as in Karger et al., "Web caching with
 consistent hashing", Computer Networks 1999; Gedik, "Partitioning functions for stateful data parallelism in stream
@@ -20,7 +20,7 @@ from .partition_function import PartitionFunction
 
 REPLICAS = 1000
 HALF = 1 << 31
-"""Two hashes of 31 bits each are the place of a replica."""
+"""The place of a replica consists of two hashes of 31 bits each."""
 
 Places = npt.NDArray[np.uint64]
 
@@ -29,9 +29,9 @@ class Ring(NamedTuple):
     """The replicas of all workers on a ring of 2^64 places, clockwise."""
 
     places: Places
-    """Of the replicas, ascending, and the last place of the ring; shape (replicas N + 1,)."""
+    """The places of the replicas, ascending, then the last place of the ring; shape (replicas N + 1,)."""
     owners: Ints
-    """By replica: its worker. What lies behind the last replica belongs to the first one's."""
+    """By replica: its worker. Places after the last replica belong to the worker of the first one."""
     first: npt.NDArray[np.int64]
     """By bucket of the ring: its first replica, or the next one after it."""
 
@@ -41,7 +41,7 @@ class ConsistentHash(PartitionFunction):
     """H_c: the worker whose replica comes next on the ring, clockwise from the hash of the key.
 
     A key stands at its own 64-bit hash, and replica r of worker w at F_1 and F_2 of ``2^32 w + r``, 31 bits each. The
-    ring is cut into more buckets than it has replicas, so a look-up takes a step or two, O(1).
+    ring has more buckets than replicas, so a look-up takes one or two steps, O(1).
 
     Each worker gets 1/N of the keys, give or take ``1/sqrt(replicas)`` of that.
 
@@ -65,7 +65,7 @@ class ConsistentHash(PartitionFunction):
 
     @cached_property
     def ring(self) -> Ring:
-        """Where the replicas stand."""
+        """The ring with all replicas."""
         worker, replica = np.divmod(np.arange(self.workers * self.replicas), self.replicas)
         high, low = (workers_of((worker << 32) + replica, i, HALF).astype(np.uint64) for i in (1, 2))
         places = high << np.uint64(33) | low << np.uint64(2)

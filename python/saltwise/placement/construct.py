@@ -42,19 +42,19 @@ def construct(
     """Return the partition function to use next, p(t+1).
 
     Args:
-        keys: hashes of keys that may be hot, shape (k,), each one once; those from the threshold delta on are tracked.
+        keys: hashes of keys that may be hot, shape (k,), each one once. Those of at least delta are tracked.
         frequencies: f(d), the share of each key among all rows, shape (k,).
         workers: N of the new function.
-        previous: the function in use, p(t); None where no state is there that could move.
-        algorithm: "scan" places the keys by descending frequency, "redist" in the order that serves the utility best,
-            and "readj" begins with what is in use and improves it by moves and swaps.
+        previous: the function in use, p(t); None if there is no state that could move.
+        algorithm: "scan" places the keys by descending frequency. "redist" places them in the order that is best for
+            the utility. "readj" starts with the function in use and improves it by moves and swaps.
         resources: letters of the resource functions of state, computation and communication: C (constant), L (linear)
             or Q (quadratic).
-        alpha: max load by min load that is tolerated, above 1.
-        sigma: which part of the tolerated imbalance an untracked key may use up, above 0 and at most 1.
+        alpha: the max load by the min load that is tolerated, above 1.
+        sigma: the part of the tolerated imbalance that one untracked key may use, above 0 and at most 1.
         utility: "A" is rho, "APM" rho + gamma, "APLM" rho + log(1 + gamma), "ATM" rho (1 + gamma), and "ATLM"
             rho (1 + log(1 + gamma)).
-        domain: |D|, how many different keys there are; needed where a resource is quadratic.
+        domain: |D|, the number of different keys; needed if a resource is quadratic.
         key_type: the keys' type in SQL.
         replicas: of each worker in the consistent hash.
 

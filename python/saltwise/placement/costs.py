@@ -1,7 +1,7 @@
-"""What a partition function costs: how uneven the loads are, and how much state moves when it replaces another one.
+"""What a partition function costs: how uneven its loads are, and how much state moves when it replaces another one.
 
 Gedik, "Partitioning functions for stateful data parallelism in stream processing", VLDB Journal 2014, sections 3.1, 3.3
-and 3.4. Loads are of any unit; where frequencies are shares, so are they.
+and 3.4. Loads have the unit of the frequencies: if those are shares, loads are shares.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def loads(placed: Ints, frequencies: Floats, workers: int, resources: str) -> Fl
         Sums of beta_k(f(d)), shape (3, N).
 
     Raises:
-        SaltwiseValueError: there are no such resources.
+        SaltwiseValueError: `resources` is not such a triple.
 
     >>> loads(np.array([0, 1, 1]), np.array([0.5, 0.3, 0.2]), 2, "LCL").tolist()
     [[0.5, 0.5], [1.0, 2.0], [0.5, 0.5]]
@@ -41,7 +41,7 @@ def imbalances(loads: Floats) -> Floats:
         loads: shape (3, N).
 
     Returns:
-        Numbers of at least 1, shape (3,); infinity where a worker has nothing and another one has.
+        Numbers of at least 1, shape (3,). It is infinity if one worker has no load and another one has some.
     """
     high, low = loads.max(axis=1), loads.min(axis=1)
     ratio = np.divide(high, low, out=np.full(len(loads), np.inf), where=low > 0)
@@ -49,7 +49,7 @@ def imbalances(loads: Floats) -> Floats:
 
 
 def relative_imbalance(loads: Floats, alpha: float = ALPHA) -> float:
-    """Return b, the geometric mean of ``r_k / alpha`` (equation 11); up to 1 is what is tolerated.
+    """Return b, the geometric mean of ``r_k / alpha`` (equation 11). Up to 1 is tolerated.
 
     >>> round(relative_imbalance(np.array([[3.0, 2.0], [1.0, 1.0], [3.0, 2.0]])), 3)
     1.092
@@ -73,7 +73,7 @@ def migration_cost(before: Ints, after: Ints, frequencies: Floats, state: str = 
 
 
 def ideal_migration(frequencies: Floats, workers: int, state: str = "L") -> float:
-    """Return the mean state of a worker, which is what has to move to one that is added (equation 10)."""
+    """Return the mean state of a worker: what must move to a worker that is added (equation 10)."""
     return float(usage(frequencies, state).sum() / workers)
 
 
@@ -81,7 +81,7 @@ def relative_migration(before: Ints, after: Ints, frequencies: Floats, workers: 
     """Return m, the migration cost by the ideal one (equation 12).
 
     Args:
-        before: as for :func:`migration_cost`, with the next two.
+        before: as for :func:`migration_cost`, like the next two.
         workers: N of the new function.
         state: resource function of the state.
 

@@ -1,6 +1,6 @@
-"""Partition functions as JSON, version 1, to be kept between runs and read where rows are placed.
+"""Partition functions as JSON, version 1: kept between runs, and read where rows are placed.
 
-A function is written with the type of its keys, because their hash depends on it, and with the checksum of all else::
+The type of the keys is written too, because their hash depends on it, and a checksum of all other fields::
 
     {"format": "saltwise partition function", "version": 1, "kind": "pair", "key_type": "string", "hash": "xxhash64",
      "workers": 4, "replicas": 1000, "explicit": {"-8582455328737087284": 3}, "crc32": 3172302873}
@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import SaltwiseError, SaltwiseValueError
-from ..versioned_json import SealError, seal, unseal
+from ..versioned_json import VersionedJsonError, dump_versioned, load_versioned
 from .consistent_hash import ConsistentHash
 from .hash_pair import HashPair
 from .partition_function import PartitionFunction, UniformHash
@@ -24,13 +24,13 @@ VERSION = 1
 HASH = "xxhash64"
 
 _FIELDS = {"uniform": (), "consistent": ("replicas",), "pair": ("replicas", "explicit")}
-"""By kind: what it has beside workers and key_type."""
+"""By kind: its fields besides workers and key_type."""
 
 _KINDS: dict[str, type[PartitionFunction]] = {"uniform": UniformHash, "consistent": ConsistentHash, "pair": HashPair}
 
 
 class PartitionFormatError(SaltwiseError):
-    """A text is no partition function that can be read here."""
+    """A text is not a partition function that can be read here."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"{why}; give a text that to_json wrote.")
@@ -47,28 +47,28 @@ def to_json(function: PartitionFunction) -> str:
     content |= {field: getattr(function, field) for field in _FIELDS[kind]}
     if isinstance(function, HashPair):
         content["explicit"] = {str(key): worker for key, worker in function.explicit.items()}
-    return seal(FORMAT, VERSION, content)
+    return dump_versioned(FORMAT, VERSION, content)
 
 
 def from_json(text: str) -> PartitionFunction:
-    """Return the partition function that a text says; it equals the one that was written.
+    """Return the partition function in a text. It equals the one that was written.
 
     Raises:
-        PartitionFormatError: the text is no partition function, a newer one, or damaged.
+        PartitionFormatError: the text is not a partition function, or it is newer or damaged.
     """
     try:
-        content = unseal(text, FORMAT, VERSION)
-    except SealError as error:
+        content = load_versioned(text, FORMAT, VERSION)
+    except VersionedJsonError as error:
         raise PartitionFormatError(str(error)) from error
     kind = content.get("kind")
     if kind not in _KINDS or content.get("hash") != HASH:
         raise PartitionFormatError(
             f"the partition function is {kind!r} by {content.get('hash')!r}; it must be {' or '.join(_KINDS)} by {HASH}"
         )
-    given: dict[str, Any] = {name: content.get(name) for name in ("workers", "key_type", *_FIELDS[kind])}
+    values: dict[str, Any] = {name: content.get(name) for name in ("workers", "key_type", *_FIELDS[kind])}
     try:
-        if "explicit" in given:
-            given["explicit"] = {int(key): worker for key, worker in given["explicit"].items()}
-        return _KINDS[kind](**given)
+        if "explicit" in values:
+            values["explicit"] = {int(key): worker for key, worker in values["explicit"].items()}
+        return _KINDS[kind](**values)
     except (SaltwiseValueError, AttributeError, ValueError, TypeError) as error:
         raise PartitionFormatError(f"the partition function is damaged: {error}") from error

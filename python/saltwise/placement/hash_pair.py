@@ -1,6 +1,6 @@
-"""The hash pair <H_p, H_c>: hot keys have a worker of their own in a table, and all others that of a consistent hash.
+"""The hash pair <H_p, H_c>: a table has the workers of hot keys, and a consistent hash places all other keys.
 
-Where no state outlives a run, the others may as well have that of the uniform hash, which is more even.
+If no state outlives a run, the other keys can use the uniform hash, which is more even.
 
 Gedik, "Partitioning functions for stateful data parallelism in stream processing", VLDB Journal 2014, section 4.1.
 """
@@ -21,13 +21,13 @@ from .partition_function import PartitionFunction, UniformHash
 
 @dataclass(frozen=True)
 class HashPair(PartitionFunction):
-    """p = <H_p, H_c>. A key that it never saw falls to the consistent hash, or to the uniform one.
+    """p = <H_p, H_c>. A key that is not in H_p falls to the consistent hash, or to the uniform one.
 
     Args:
         workers: N.
         key_type: the keys' type in SQL.
-        explicit: H_p, from the 64-bit hash of a key to its worker.
-        replicas: of each worker in H_c; 0 stands for the uniform hash in its place.
+        explicit: H_p: the 64-bit hash of a key to its worker.
+        replicas: of each worker in H_c; 0 means the uniform hash in place of H_c.
 
     Raises:
         SaltwiseValueError: an argument is not allowed.
@@ -44,7 +44,7 @@ class HashPair(PartitionFunction):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_whole("replicas", self.replicas, least=0)
-        object.__setattr__(self, "explicit", dict(self.explicit))  # the caller's own may change
+        object.__setattr__(self, "explicit", dict(self.explicit))  # a copy, because the caller may change the original
         for key, worker in self.explicit.items():
             if not 0 <= worker < self.workers:
                 raise SaltwiseValueError(

@@ -1,4 +1,4 @@
-"""What placement remembers from run to run: the function in use, and which keys were heavy of late.
+"""What placement remembers from run to run: the function in use, and which keys were heavy recently.
 
 Gedik, "Partitioning functions for stateful data parallelism in stream processing", VLDB Journal 2014: the function
 p(t) and the sliding lossy counters of section 4.1.2 make p(t+1) (section 4.2), which costs b (equation 11) and m
@@ -37,10 +37,10 @@ PARTS = 1000
 """Of a weight of 1, whole numbers of them are counted."""
 
 EPSILON = 1e-6
-"""Share of the window below which a key may be forgotten; far below the delta of some thousand workers."""
+"""A key with a smaller share of the window may be forgotten. This is far below delta for some thousand workers."""
 
 UNKNOWN = np.arange(1 << 16) << 48
-"""Stand for all keys that nobody counted: hashes with the same distance from each other."""
+"""Stand-ins for all keys that were not counted: hashes at equal distances."""
 
 KEPT, LARGEST_FIRST = "kept", "largest first"
 
@@ -56,7 +56,7 @@ class Weights:
         total: weight of all keys.
 
     Raises:
-        SaltwiseValueError: a weight is negative or no number, or they are more than the total, or a key is there twice.
+        SaltwiseValueError: a weight is negative or NaN, they are more than the total together, or a key occurs twice.
 
     >>> Weights("string", np.array([7, 8]), np.array([600.0, 100.0]), total=1000.0).shares
     array([0.6, 0.1])
@@ -170,16 +170,16 @@ class PlacementHistory:
     def next(self, run: Weights, workers: int, algorithm: str = "readj") -> Placement:
         """Count a run, and choose the function to use for it and from then on.
 
-        The first function is largest first. One that still balances (b <= 1) is kept, as migration is for where the
-        balance is violated or N changes (section 3.3); any other makes way for what `algorithm` makes of it.
+        The first function is made by largest first. A function that still balances (b <= 1) is kept, because migration
+        is for when the balance is violated or N changes (section 3.3). Otherwise `algorithm` makes a new one from it.
 
         Args:
-            run: what its keys cost; of no weight where it has no rows.
-            workers: N; it may differ from that of the function in use.
+            run: what its keys cost. Its total is 0 if it has no rows.
+            workers: N. It may differ from that of the function in use.
             algorithm: readj, scan or redist.
 
         Raises:
-            SaltwiseValueError: an argument is not allowed, or the keys are of another type than before.
+            SaltwiseValueError: an argument is not allowed, or the type of the keys has changed.
         """
         check_whole("workers", workers)
         if algorithm not in ALGORITHMS:
@@ -217,7 +217,7 @@ class PlacementHistory:
         return keys, np.array(counts, np.float64) / max(1, self.counts.total)
 
     def to_content(self) -> dict[str, Any]:
-        """Return all of it as plain values; hashes are text, since JSON's numbers are less exact in other languages."""
+        """Return everything as plain values. Hashes are text: JSON's numbers are less exact in other languages."""
         return {
             "function": None if self.function is None else to_json(self.function),
             "window": self.counts.window,
@@ -234,8 +234,8 @@ class PlacementHistory:
         """Return what :meth:`to_content` wrote.
 
         Raises:
-            PartitionFormatError: the function is none.
-            LookupError, TypeError, ValueError: the values are others.
+            PartitionFormatError: the function cannot be read.
+            LookupError, TypeError, ValueError: the content is something else.
         """
         history = cls()
         history.function = None if content["function"] is None else from_json(content["function"])
@@ -258,7 +258,7 @@ def _text(key: int | None) -> str | None:
 
 
 def spread(keys: Longs, shares: Floats) -> tuple[Longs, Floats]:
-    """Return these keys and the stand-ins of all others, which share what is left, and the share of each.
+    """Return these keys and stand-ins for all others, and the share of each. The stand-ins share what is left.
 
     >>> keys, shares = spread(np.array([7]), np.array([0.25]))
     >>> len(keys), float(shares.sum())
@@ -274,7 +274,7 @@ def _loads(function: PartitionFunction, keys: Longs, shares: Floats) -> Floats:
 
 
 def max_to_mean(function: PartitionFunction, keys: Longs, shares: Floats) -> float:
-    """Return the load of the fullest worker by the mean, where all that is not known is spread over the hashes.
+    """Return the load of the fullest worker by the mean. Unknown keys count as spread over all hashes.
 
     Args:
         function: what places the keys.
@@ -298,10 +298,10 @@ def _placement(
         return Placement(function, made_by, balance, b, 0.0, 0, 0.0)
     every, share = spread(keys, shares)
     m = relative_migration(before.place(every), function.place(every), share, function.workers)
-    seen, of_run = spread(run.keys, run.shares)
-    moved_rows = float(of_run[before.place(seen) != function.place(seen)].sum() * run.total)
-    named = np.unique(np.concatenate([keys, run.keys, _explicit(before), _explicit(function)]))
-    moved_keys = int((before.place(named) != function.place(named)).sum())
+    run_keys, run_shares = spread(run.keys, run.shares)
+    moved_rows = float(run_shares[before.place(run_keys) != function.place(run_keys)].sum() * run.total)
+    known_keys = np.unique(np.concatenate([keys, run.keys, _explicit(before), _explicit(function)]))
+    moved_keys = int((before.place(known_keys) != function.place(known_keys)).sum())
     return Placement(function, made_by, balance, b, m, moved_keys, moved_rows)
 
 
@@ -310,7 +310,7 @@ def _explicit(function: PartitionFunction) -> Longs:
 
 
 def costs_to_content(placement: Placement) -> dict[str, Any]:
-    """Return what a placement costs as plain values; JSON has no infinity, which is None here."""
+    """Return what a placement costs as plain values. Infinity becomes None, because JSON has no infinity."""
     costs = {name: getattr(placement, name) for name in COSTS}
     return {name: None if value == math.inf else value for name, value in costs.items()}
 

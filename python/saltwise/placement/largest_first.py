@@ -1,7 +1,7 @@
-"""Largest first: the hottest key goes to the least loaded worker, then the next one. It ignores what has to move.
+"""Largest first: the hottest key goes to the least loaded worker, then the next key. It ignores migration.
 
-Graham, "Bounds on Multiprocessing Timing Anomalies", SIAM J. Appl. Math. 1969: longest processing time first; among
-the papers' baselines it is Off-Greedy, here of the hot keys alone.
+Graham, "Bounds on Multiprocessing Timing Anomalies", SIAM J. Appl. Math. 1969: longest processing time first. It is
+the papers' baseline Off-Greedy, here for the hot keys alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .resources import Floats, check_frequencies
 def largest_first(
     keys: Longs, frequencies: Floats, workers: int, key_type: str = "bigint", replicas: int = REPLICAS
 ) -> HashPair:
-    """Return a partition function that places each of these keys, and leaves all others to a hash.
+    """Return a partition function that places each of these keys and leaves all others to a hash.
 
     The fullest worker gets at most 4/3 of what the best placement of these keys would give it.
 
@@ -29,7 +29,7 @@ def largest_first(
         frequencies: share of each key among all rows, shape (k,).
         workers: N.
         key_type: the keys' type in SQL.
-        replicas: of each worker in the consistent hash; 0 stands for the uniform hash in its place.
+        replicas: of each worker in the consistent hash; 0 means the uniform hash in its place.
 
     Raises:
         SaltwiseValueError: an argument is not allowed.

@@ -1,4 +1,4 @@
-"""Partition functions: which worker owns a key. A group that may not be split can be balanced by nothing else.
+"""Partition functions: which worker owns a key. Groups that may not be split can only be balanced this way.
 
 Gedik, "Partitioning functions for stateful data parallelism in stream processing", VLDB Journal 2014, section 2.
 """
@@ -19,8 +19,8 @@ class PartitionFunction(ABC):
     """p: D -> [0, N), a function of the 64-bit hash of a key.
 
     Args:
-        workers: N, from 1 on; the paper's parallel channels.
-        key_type: the keys' type in SQL, on which their hash depends; of several columns, their types with commas.
+        workers: N, at least 1; the paper's parallel channels.
+        key_type: the keys' type in SQL, which their hash depends on; for several columns, their types with commas.
 
     Raises:
         SaltwiseValueError: an argument is not allowed.
@@ -46,10 +46,10 @@ class PartitionFunction(ABC):
         """Return the worker of each key, at least 0.
 
         Args:
-            keys: whole numbers or strings, as `key_type` says, and None for SQL's NULL.
+            keys: whole numbers or strings, according to `key_type`, and None for SQL's NULL.
 
         Raises:
-            SaltwiseValueError: a key is not of the function's type, or that is none that :func:`key_hashes` takes.
+            SaltwiseValueError: a key is not of the function's type, or :func:`key_hashes` does not take that type.
             XxhashMissingError: xxhash is not installed.
         """
         return self.place(key_hashes(keys, self.key_type))
@@ -57,7 +57,7 @@ class PartitionFunction(ABC):
 
 @dataclass(frozen=True)
 class UniformHash(PartitionFunction):
-    """F_1(key), as in key grouping: the function without memory, with which most keys move when N changes.
+    """F_1(key), as in key grouping. It has no memory: most keys move when N changes.
 
     >>> UniformHash(4).place_keys([1, 2, 3])
     array([1, 1, 0], dtype=int32)

@@ -1,4 +1,4 @@
-"""What a key costs its worker, and from which frequency on a key has to be placed by hand.
+"""What a key costs its worker, and how frequent a key must be to get a place of its own.
 
 Gedik, "Partitioning functions for stateful data parallelism in stream processing", VLDB Journal 2014, sections 3.1 and
 4.1.3.
@@ -19,16 +19,16 @@ EXPONENTS = {"C": 0, "L": 1, "Q": 2}
 """The resource functions beta(f): 1 is constant, f linear, f^2 quadratic."""
 
 ALPHA = 1.2
-"""Max load by min load that is tolerated."""
+"""The max load by the min load that is tolerated."""
 SIGMA = 0.1
-"""Which part of the tolerated imbalance one key without a place of its own may use up."""
+"""The part of the tolerated imbalance that one key without a place of its own may use."""
 
 
 def check_resources(resources: str) -> None:
     """Raise unless `resources` is a triple such as "LCL".
 
     Raises:
-        SaltwiseValueError: it is none.
+        SaltwiseValueError: it is not such a triple.
     """
     if len(resources) != 3 or not set(resources) <= set(EXPONENTS):
         raise SaltwiseValueError(
@@ -39,8 +39,8 @@ def check_resources(resources: str) -> None:
 def usage(frequencies: Floats, resource: str) -> Floats:
     """Return beta(f) of each key.
 
-    The paper's equation 3 multiplies the beta of computation by f once more. Its figure 1 and its section 4 do not, nor
-    do we: beta is what a key costs in all.
+    The paper's equation 3 multiplies the beta of computation by f once more. Its figure 1 and its section 4 do not.
+    Here beta is the whole cost of a key, too.
 
     Args:
         frequencies: f(d), shape (k,).
@@ -53,7 +53,7 @@ def usage(frequencies: Floats, resource: str) -> Floats:
 
 
 def allowed_deviation(alpha: float, workers: int) -> float:
-    """Return theta: how far a load may be from the mean, as a share of it, so that max/min is at most alpha (eq. 15).
+    """Return theta: how far a load may be from the mean, as a share of it, to keep max/min at most alpha (eq. 15).
 
     >>> round(allowed_deviation(1.2, 10), 4)
     0.1765
@@ -64,17 +64,17 @@ def allowed_deviation(alpha: float, workers: int) -> float:
 def threshold(
     resources: str, workers: int, alpha: float = ALPHA, sigma: float = SIGMA, domain: int | None = None
 ) -> float:
-    """Return delta: the frequency from which on a key is tracked (equation 17).
+    """Return delta: a key of at least this frequency is tracked (equation 17).
 
     Args:
         resources: letters of the resource functions of state, computation and communication, such as "LCL".
         workers: N.
-        alpha: max load by min load that is tolerated, above 1.
-        sigma: which part of the tolerated imbalance an untracked key may use up, above 0 and at most 1.
-        domain: |D|, how many different keys there are; needed where a resource is quadratic.
+        alpha: the max load by the min load that is tolerated, above 1.
+        sigma: the part of the tolerated imbalance that one untracked key may use, above 0 and at most 1.
+        domain: |D|, the number of different keys; needed if a resource is quadratic.
 
     Returns:
-        A share of all rows. It is 1 where all is constant, and for one worker: there is nothing to balance.
+        A share of all rows. It is 1 if all resources are constant or there is one worker: nothing to balance.
 
     Raises:
         SaltwiseValueError: an argument is not allowed.
@@ -88,7 +88,7 @@ def threshold(
 def _threshold(
     resources: str, workers: int, alpha: float, sigma: float, domain: int | None, quadratic_load: float
 ) -> float:
-    """Return delta, where the loads of a quadratic resource add up to `quadratic_load`."""
+    """Return delta, if the loads of a quadratic resource add up to `quadratic_load`."""
     check_resources(resources)
     if not 1 < alpha < math.inf:
         raise SaltwiseValueError(f"alpha is {alpha!r}; it must be a number above 1.")
@@ -115,12 +115,12 @@ def tracked(
 ) -> npt.NDArray[np.bool_]:
     """Return which keys get a place of their own, D_p: those of at least delta (section 4.1.3).
 
-    For a quadratic resource delta supposes that all keys are equal, which makes it too low. So its load is then
-    predicted from the keys found, all others taken as equal, and the delta that this gives is used as a second filter.
+    For a quadratic resource, delta assumes that all keys are equal, so it is too low. The load of the resource is then
+    predicted from the keys found, with all other keys taken as equal. The delta of this load is a second filter.
 
     Args:
         frequencies: f(d) of the keys that may be hot, shape (k,).
-        resources: as for :func:`threshold`, with all that follows.
+        resources: as for :func:`threshold`, like the arguments below.
 
     Returns:
         Booleans, shape (k,).
@@ -145,7 +145,7 @@ def check_frequencies(keys: npt.NDArray[np.int64], frequencies: Floats) -> None:
     """Raise unless there is one share for each of these different keys.
 
     Raises:
-        SaltwiseValueError: there is none, or it is not a share, or a key is there twice.
+        SaltwiseValueError: a share is missing, a number is not a share, or a key occurs twice.
     """
     if keys.shape != frequencies.shape or keys.ndim != 1:
         raise SaltwiseValueError(

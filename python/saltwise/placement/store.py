@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..errors import SaltwiseError, SaltwiseValueError
-from ..versioned_json import SealError, replace_file, seal, unseal
+from ..versioned_json import VersionedJsonError, dump_versioned, load_versioned, replace_file
 from .function_json import PartitionFormatError
 from .history import Placement, PlacementHistory, Weights
 from .partition_function import PartitionFunction
@@ -16,21 +16,21 @@ FILE = "placement.json"
 
 
 class PlacementStoreError(SaltwiseError):
-    """A folder does not hold a placement that can be used here; it is left as it is."""
+    """A folder does not hold a placement that can be used here. Nothing in it is changed."""
 
     def __init__(self, path: Path, why: str) -> None:
-        super().__init__(f"{str(path)!r} is no placement to go on with, because {why}; give another folder.")
+        super().__init__(f"{str(path)!r} cannot be used as a placement store, because {why}; give another folder.")
 
 
 class PlacementStore:
     """The placement of one group-by that runs again and again: a key stays with its worker from run to run.
 
-    The folder gets one file, ``placement.json``: the partition function, the heavy keys of the last runs (10 million
-    rows of them at least) by their 64-bit hashes, no key itself, a version and a checksum. It is replaced as a whole.
-    Of two runs that plan at the same time, the last one's function stays.
+    The folder gets one file, ``placement.json``. It holds the partition function, the 64-bit hashes of the heavy keys
+    of the last runs (at least 10 million rows), a version and a checksum, but no keys. The file is replaced as a whole.
+    If two runs plan at the same time, the function of the last one stays.
 
     Args:
-        path: a folder of this machine or one that is mounted; it is made by the first plan.
+        path: a folder of this machine, or a mounted one. The first plan makes it.
 
     Raises:
         SaltwiseValueError: the path is the address of a remote store, or names a file.
@@ -53,7 +53,7 @@ class PlacementStore:
         """The function that the last run used; None before the first one.
 
         Raises:
-            PlacementStoreError: the file is damaged, newer, or no placement.
+            PlacementStoreError: the file is damaged, newer, or not a placement.
         """
         return self._read().function
 
@@ -62,14 +62,14 @@ class PlacementStore:
 
         Args:
             run: what the keys of this run cost, as :func:`saltwise.weights_of` finds it.
-            workers: N. Where the last run had another one, the function is scaled to this one.
-            algorithm: readj, scan or redist, for all runs but the first one.
+            workers: N. If the last run had another number, the function is scaled to this one.
+            algorithm: readj, scan or redist, for every run but the first.
 
         Returns:
-            The function, and b, m and the keys and rows whose worker is another one than in the last run.
+            The function, b, m, and how many keys and rows have another worker than in the last run.
 
         Raises:
-            PlacementStoreError: the file is damaged, newer, no placement, or one of keys of another type.
+            PlacementStoreError: the file is damaged, newer, not a placement, or has keys of another type.
             SaltwiseValueError: an argument is not allowed.
         """
         history = self._read()
@@ -79,7 +79,7 @@ class PlacementStore:
             )
         placement = history.next(run, workers, algorithm)
         self.path.mkdir(parents=True, exist_ok=True)
-        replace_file(self._file, seal(FORMAT, VERSION, history.to_content()))
+        replace_file(self._file, dump_versioned(FORMAT, VERSION, history.to_content()))
         return placement
 
     @property
@@ -90,8 +90,10 @@ class PlacementStore:
         if not self._file.exists():
             return PlacementHistory()
         try:
-            return PlacementHistory.from_content(unseal(self._file.read_text(encoding="utf-8"), FORMAT, VERSION))
-        except SealError as error:
+            return PlacementHistory.from_content(
+                load_versioned(self._file.read_text(encoding="utf-8"), FORMAT, VERSION)
+            )
+        except VersionedJsonError as error:
             raise PlacementStoreError(self._file, str(error)) from error
         except (PartitionFormatError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise PlacementStoreError(self._file, f"its content is wrong: {error}") from error

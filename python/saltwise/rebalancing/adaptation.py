@@ -24,45 +24,47 @@ class Period(NamedTuple):
     """What one adaptation period did."""
 
     cluster: Cluster
-    """After it: the new allocation on the nodes that there are now."""
+    """The new allocation, on the nodes that exist after the period."""
     terminated: Ints
-    """Which of the nodes before it are gone; the others moved up in number."""
+    """The nodes that are gone, by their old numbers. The others are numbered anew, in the same order."""
     added: int
-    """New nodes, which have the highest numbers."""
+    """How many nodes are new. They have the highest numbers."""
     marked: Ints
-    """By the new numbers, the nodes that are to be removed."""
+    """The nodes that are to be removed, by their new numbers."""
 
 
-def adapt(cluster: Cluster, allocate: Allocation, least: float, most: float) -> Period:
+def adapt(cluster: Cluster, allocate: Allocation, min_load: float, max_load: float) -> Period:
     """Run Algorithm 1 once.
 
-    Nodes that are marked and empty are terminated. An allocation is planned, and the scaling decision looks at what it
-    gives: it scales where the load per node is out of [least, most], so that nodes get half-way between. To scale out
-    it takes marks back before it adds nodes of capacity 1; to scale in it marks the least loaded nodes. After it, the
-    allocation is planned anew, and applied.
+    Nodes that are marked and empty are terminated. An allocation is planned. If its load per node is out of [min_load,
+    max_load], the cluster is scaled so that the load per node is in the middle. To scale out, marks are taken back
+    before nodes of capacity 1 are added. To scale in, the least loaded nodes are marked. Then the allocation is planned
+    again, and applied.
 
     Args:
         cluster: the key groups and where they are.
         allocate: plans an allocation.
-        least: the mean load of a node below which there are too many.
-        most: the mean load of a node above which there are too few.
+        min_load: with a lower mean load of a node there are too many nodes.
+        max_load: with a higher mean load of a node there are too few nodes.
 
     Raises:
-        SaltwiseValueError: the bounds are no range.
+        SaltwiseValueError: the bounds are not a range.
 
     >>> from saltwise.rebalancing.milp import milp
     >>> cluster = Cluster(load=[30, 30, 30, 30], node=[0, 0, 1, 1], nodes=2)
-    >>> period = adapt(cluster, lambda now: milp(now, max_migrations=2).node, least=30, most=50)
+    >>> period = adapt(cluster, lambda now: milp(now, max_migrations=2).node, min_load=30, max_load=50)
     >>> period.added, sorted(period.cluster.loads().tolist())
     (1, [30.0, 30.0, 60.0])
     """
-    if not 0 <= least < most < float("inf"):
-        raise SaltwiseValueError(f"least and most are {least!r} and {most!r}; they must be 0 <= least < most.")
+    if not 0 <= min_load < max_load < float("inf"):
+        raise SaltwiseValueError(
+            f"min_load and max_load are {min_load!r} and {max_load!r}; they must be 0 <= min_load < max_load."
+        )
     empty = np.bincount(cluster.node, minlength=cluster.nodes) == 0
     terminated = cluster.kill[empty[cluster.kill]]
     cluster = _without(cluster, terminated)
     plan = allocate(cluster)
-    scaled = _scale(replace(cluster, node=plan), least, most)
+    scaled = _scale(replace(cluster, node=plan), min_load, max_load)
     added = scaled.nodes - cluster.nodes
     if added or len(scaled.kill) != len(cluster.kill):
         cluster = replace(scaled, node=cluster.node)
@@ -70,12 +72,12 @@ def adapt(cluster: Cluster, allocate: Allocation, least: float, most: float) -> 
     return Period(replace(cluster, node=plan), terminated, added, cluster.kill)
 
 
-def _scale(plan: Cluster, least: float, most: float) -> Cluster:
+def _scale(plan: Cluster, min_load: float, max_load: float) -> Cluster:
     """Return the cluster with as many nodes as the load needs."""
     mean, staying = plan.mean, int(plan.staying.sum())
-    if least <= mean <= most:
+    if min_load <= mean <= max_load:
         return plan
-    needed = max(1, math.ceil(mean * staying / ((least + most) / 2)))
+    needed = max(1, math.ceil(mean * staying / ((min_load + max_load) / 2)))
     if needed > staying:
         back = min(needed - staying, len(plan.kill))
         return _with(replace(plan, kill=plan.kill[back:]), needed - staying - back)
@@ -84,7 +86,7 @@ def _scale(plan: Cluster, least: float, most: float) -> Cluster:
 
 
 def _without(cluster: Cluster, gone: Ints) -> Cluster:
-    """Return the cluster without these nodes, which are empty; the others move up in number."""
+    """Return the cluster without these empty nodes. The others are numbered anew, in the same order."""
     keep = np.setdiff1d(np.arange(cluster.nodes), gone)
     return replace(
         cluster,
@@ -97,7 +99,7 @@ def _without(cluster: Cluster, gone: Ints) -> Cluster:
 
 
 def _with(cluster: Cluster, more: int) -> Cluster:
-    """Return the cluster with more nodes, which have as much of each resource as the best of the others."""
+    """Return the cluster with more nodes. Each has as much of each resource as the best of the others."""
     return replace(
         cluster,
         nodes=cluster.nodes + more,

@@ -45,16 +45,16 @@ def albic(
     """Return an allocation that keeps collocated pairs, collocates one more, and is balanced by the MILP.
 
     Step 1 finds the pairs that send much. Step 2 makes units of those that are collocated. Step 3 brings the units of
-    the pair that sends most, and is not collocated, to one node. Step 4 solves the MILP over units; where the load
-    distance is above max_ld, or no allocation meets the constraints, all is done anew with smaller units.
+    one pair to one node: the pair that sends most of those not collocated. Step 4 solves the MILP over units. If the
+    load distance is above max_ld, or no allocation meets the constraints, all is repeated with smaller units.
 
     Args:
         cluster: the key groups and where they are.
         traffic: what they send each other.
-        max_migrations: how many key groups may move; the paper bounds their cost, and its experiments the number.
-        rng: what the pair is drawn with where several send the same.
-        max_ld: maxLD, in the unit of the loads, as max_pl and step_pl are; in percent of a node, the paper's defaults.
-        max_pl: maxPL, the highest load of a unit; at 0 the MILP is solved without any units.
+        max_migrations: how many key groups may move. The paper bounds their cost, its experiments bound their number.
+        rng: draws the pair if several send the same.
+        max_ld: maxLD, in the unit of the loads, like max_pl and step_pl. The defaults are the paper's, in percent.
+        max_pl: maxPL, the highest load of a unit. When it has fallen to 0, the MILP is solved without units.
         step_pl: stepPL, by how much max_pl falls.
         sf: sF: a pair sends much if it sends more than sf times the average.
         seconds: time limit of each MILP.
@@ -111,11 +111,11 @@ def _maintain(
     joined = sparse.csr_array(
         (np.ones(int(collocated.sum())), (pairs.one[collocated], pairs.other[collocated])), (groups, groups)
     )
-    _, of_set = sparse.csgraph.connected_components(joined, directed=False)
-    order = np.argsort(of_set, kind="stable")
+    _, set_of = sparse.csgraph.connected_components(joined, directed=False)
+    order = np.argsort(set_of, kind="stable")
     unit = np.empty(groups, dtype=np.int64)
     units = 0
-    todo = np.split(order, np.flatnonzero(np.diff(of_set[order])) + 1)
+    todo = np.split(order, np.flatnonzero(np.diff(set_of[order])) + 1)
     while todo:
         members = todo.pop()
         migrations, load = len(members) / max_migrations, float(cluster.load[members].sum()) / max_pl
@@ -137,8 +137,8 @@ def _improve(
     apart = np.flatnonzero(~collocated & stay[pairs.one] & stay[pairs.other])
     if not len(apart):
         return {}
-    most = apart[pairs.rate[apart] == pairs.rate[apart].max()]
-    chosen = int(rng.choice(most))
+    sending_most = apart[pairs.rate[apart] == pairs.rate[apart].max()]
+    chosen = int(rng.choice(sending_most))
     both = [int(pairs.one[chosen]), int(pairs.other[chosen])]
     size = np.bincount(unit)
     in_partition = [g for g in both if size[unit[g]] > 1]

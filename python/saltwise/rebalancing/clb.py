@@ -15,16 +15,17 @@ from .cluster import Ints, checked
 
 
 def clb(series: Any, n: int, theta: float = 0.0) -> Ints:
-    """Return an assignment for the next m windows that lets the loads of m windows vary little (equation 5).
+    """Return an assignment for the next m windows under which the loads of m windows vary little (equation 5).
 
-    It begins with all substreams in one set. Each run takes the substream s_k with the largest weight, the sum of its
-    positive covariances of at least theta with others of its set, and moves these others to a new set. It ends with n
-    sets, or when no two substreams of a set have such a covariance: then some instances stay empty.
+    It starts with all substreams in one set. The weight of a substream is the sum of its positive covariances of at
+    least theta with others of its set. Each run takes the substream s_k with the largest weight, and moves these others
+    to a new set. It ends with n sets, or when no two substreams of a set have such a covariance. Then some instances
+    stay empty.
 
     Args:
         series: X, the rows of each substream in each window, shape (m, p), m > 1.
         n: the number of instances.
-        theta: the least covariance of two substreams that are to be kept apart, at least 0.
+        theta: substreams with at least this covariance are kept apart; at least 0.
 
     Returns:
         The instance of each substream, 0 ... n - 1, shape (p,).

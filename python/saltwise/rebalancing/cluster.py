@@ -35,13 +35,13 @@ class Cluster:
         load: gLoad_k of each key group in a statistics period, at least 0: rows, or percent of a node.
         node: q: the node of each key group, 0 ... |N| - 1.
         nodes: |N|.
-        cost: mc_k: what a migration of each key group costs; 1 each if not given.
+        cost: mc_k: the cost of migrating each key group; 1 each if not given.
         kill: the nodes that are marked for removal (B).
-        capacity: by what a load is multiplied on each node, above 0: 2 for a node half as fast; 1 each if not given.
+        capacity: the factor of all loads on each node, above 0: 2 if the node is half as fast; 1 each if not given.
         resources: further resources, of which each node has a limited amount.
 
     Raises:
-        SaltwiseValueError: a number is negative, NaN or infinite, a node does not exist, or none would be left.
+        SaltwiseValueError: a number is negative, NaN or infinite, a node does not exist, or all nodes are marked.
 
     >>> cluster = Cluster(load=[5, 3, 4], node=[0, 0, 1], nodes=2)
     >>> cluster.loads(), cluster.load_distance()
@@ -90,9 +90,9 @@ class Cluster:
 
     @property
     def mean(self) -> float:
-        """The load that each of A would have if all had the same, and B none.
+        """The load of each node of A if all of A had the same load, and B had none.
 
-        The paper rounds it up to whole percent. On nodes of one capacity it is the sum of the loads by |A|.
+        The paper rounds it up to whole percent. If all nodes have one capacity, it is the sum of the loads by |A|.
         """
         return float(self.load.sum() / (1 / self.capacity[self.staying]).sum())
 
@@ -122,7 +122,7 @@ def checked(name: str, given: Any, length: int | None = None) -> Floats:
     """Return numbers of at least 0 as an array.
 
     Raises:
-        SaltwiseValueError: there are none, or not as many as needed, or one is negative, NaN or infinite.
+        SaltwiseValueError: there are no numbers or not as many as needed, or one is negative, NaN or infinite.
 
     >>> checked("load", [1, 2])
     array([1., 2.])
@@ -143,7 +143,7 @@ def checked_allocation(name: str, given: Any, groups: int, nodes: int) -> Ints:
     """Return the node of each key group as an array.
 
     Raises:
-        SaltwiseValueError: there is not one for each key group, or one that does not exist.
+        SaltwiseValueError: there is not one node for each key group, or a node does not exist.
 
     >>> checked_allocation("node", [1, 0], groups=2, nodes=2)
     array([1, 0])

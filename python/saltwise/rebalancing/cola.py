@@ -2,7 +2,7 @@
 
 Khandekar et al., "COLA: Optimizing Stream Processing Applications via Graph Partitioning", Middleware 2009, as Madsen,
 Zhou, Cao, "Integrative Dynamic Reconfiguration in a Parallel Stream Processing Engine", section 2.1, sum it up. It
-plans from scratch, wherever the key groups are.
+plans from scratch: where the key groups are now does not matter.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from .traffic import Traffic, graph_part
 def cola(cluster: Cluster, traffic: Traffic, max_ld: float = 10.0) -> Ints:
     """Return an allocation with a load distance of at most max_ld, if splitting into single key groups gives one.
 
-    All key groups are one part at first. As long as the load distance is too large, the part with the highest load is
-    cut in two, and all parts are placed anew: by descending load, each on the node that is least loaded.
+    All key groups are one part at first. While the load distance is too large, the part with the highest load is cut
+    in two, and all parts are placed again: by descending load, each on the least loaded node.
 
     Args:
         cluster: the key groups; nodes marked for removal get none.
@@ -60,7 +60,7 @@ def _placed(cluster: Cluster, parts: list[Ints], loads: list[float]) -> Ints:
 
 
 def check_traffic(cluster: Cluster, traffic: Traffic, max_ld: float) -> None:
-    """Raise a SaltwiseValueError unless the traffic is that of the cluster's key groups, and max_ld a number from 0."""
+    """Raise a SaltwiseValueError unless the traffic is that of the cluster's key groups, and max_ld is at least 0."""
     if len(traffic.operator) != len(cluster.load):
         raise SaltwiseValueError(
             f"traffic is of {len(traffic.operator)} key groups; it must be of the cluster's {len(cluster.load)}."

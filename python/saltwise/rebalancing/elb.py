@@ -22,15 +22,15 @@ class Eager(NamedTuple):
     instance: Ints
     """F_2: the instance of each substream, shape (p,)."""
     instances: Ints
-    """I: the pi instances that are in use; those from n on are new."""
+    """I: the pi instances in use. Numbers of at least n are new instances."""
 
 
 def elb(load: Any, instance: Any, n: int, lower: float, upper: float) -> Eager:
     """Return an assignment in which no instance has more than u, moving as little as it can.
 
-    pi = ceil(2 w / (u + v)) instances share the whole load w: new ones are added, or the least loaded ones give all
-    they have. An instance above the average w / pi gives its largest substreams as long as it stays above; largest
-    first, each goes to the least loaded instance. Where pi = n and all loads are in [v, u], nothing moves.
+    pi = ceil(2 w / (u + v)) instances share the whole load w: new instances are added, or the least loaded ones give
+    away all they have. An instance above the average w / pi gives away its largest substreams while it stays above.
+    Largest first, each goes to the least loaded instance. If pi = n and all loads are in [v, u], nothing moves.
 
     Args:
         load: Y_t, the rows of each substream in the latest window, shape (p,).
@@ -40,7 +40,7 @@ def elb(load: Any, instance: Any, n: int, lower: float, upper: float) -> Eager:
         upper: u; no substream may have more than (u - v) / 2.
 
     Raises:
-        SaltwiseValueError: a load is negative or NaN, n or an instance is not allowed, the bounds are no range, or a
+        SaltwiseValueError: a load is negative or NaN, n or an instance is not allowed, the bounds are not a range, or a
             substream has more than (u - v) / 2.
 
     >>> elb([4, 3, 2, 1], [0, 0, 0, 1], n=2, lower=1, upper=9)
@@ -56,7 +56,7 @@ def elb(load: Any, instance: Any, n: int, lower: float, upper: float) -> Eager:
     if not 0 <= lower < upper < math.inf:
         raise SaltwiseValueError(f"lower and upper are {lower:g} and {upper:g}; they must be 0 <= lower < upper.")
     largest = int(np.argmax(load))
-    # Bounds around w / n may be closer than they were meant by their last bits.
+    # Rounding may bring bounds around w / n a little too close.
     if load[largest] > (upper - lower) / 2 * (1 + 1e-9):
         raise SaltwiseValueError(
             f"substream {largest} has a load of {load[largest]:g}; it must be (upper - lower) / 2 = "
@@ -86,7 +86,7 @@ def elb(load: Any, instance: Any, n: int, lower: float, upper: float) -> Eager:
 
 
 def _given(load: Floats, mine: np.ndarray, threshold: float) -> np.ndarray:
-    """Return the substreams that an overloaded instance gives: each time the largest one within the threshold."""
+    """Return the substreams that an overloaded instance gives away: each time the largest one within the threshold."""
     given = np.zeros(len(load), dtype=bool)
     for i in sorted(np.flatnonzero(mine), key=lambda i: (-load[i], i)):
         if 0 < load[i] <= threshold:

@@ -1,4 +1,4 @@
-"""Flux: the fullest node gives its biggest suitable key group to the emptiest, the second to the last but one, ...
+"""Flux: the fullest node gives its biggest suitable key group to the emptiest node, the second to the last but one, ...
 
 Shah et al., "Flux: An Adaptive Partitioning Operator for Continuous Query Systems", ICDE 2003, as Madsen, Zhou, Cao,
 "Integrative Dynamic Reconfiguration in a Parallel Stream Processing Engine", section 2.2, sum it up.
@@ -15,11 +15,11 @@ from .cluster import Cluster, Ints
 def flux(cluster: Cluster, max_migrations: int) -> Ints:
     """Return the node of each key group after one adaptation period of Flux.
 
-    Nodes are sorted by load and paired from both ends. Each pair moves at most one key group: the biggest one that
-    makes the loads vary less, which is one smaller than the difference of the two loads.
+    Nodes are sorted by load and paired from both ends. Each pair moves at most one key group: the biggest one
+    that makes the loads vary less, so one smaller than the difference of the two loads.
 
     Args:
-        cluster: nodes of one capacity; marks for removal are not looked at.
+        cluster: nodes of one capacity; marks for removal are ignored.
         max_migrations: how many key groups may move.
 
     Raises:

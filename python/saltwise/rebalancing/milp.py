@@ -3,11 +3,11 @@
 Madsen, Zhou, Cao, "Integrative Dynamic Reconfiguration in a Parallel Stream Processing Engine", section 4.3.1, whose
 constraints (1) to (5) and symbols stand beside the names here. HiGHS solves it.
 
-A large one is solved in steps, because HiGHS takes long to find good values for |N| |G| binary variables. The first
-step is a relaxation that asks only *which* key groups leave: what leaves may arrive in any portions, so there is one
-binary variable a key group, and what it proves is a lower bound for the whole. The second is the MILP itself, in which
-only these key groups may move. What is left of the time goes to neighbourhoods: the MILP itself again, in which only
-the key groups on a few nodes may move among these, the fullest and the emptiest ones with them.
+A large MILP is solved in steps, because HiGHS takes long to find good values for |N| |G| binary variables. The first
+step is a relaxation that asks only *which* key groups leave. Their load may arrive in any portions, so each key group
+is one binary variable. The bound it proves holds for the whole MILP. The second step is the MILP in which only these
+key groups may move. The rest of the time goes to neighbourhoods: the MILP in which only the key groups on a few nodes
+may move, among these nodes. The fullest and the emptiest nodes are always among them.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ W1, W2 = 1.0, 0.01
 """w_1 and w_2 of the objective, w_1 >> w_2."""
 
 GAP = 1e-3
-"""How far from the optimum HiGHS may stop, as a share of the mean load."""
+"""HiGHS may stop this far from the optimum, as a share of the mean load."""
 
 SMALL = 3_000
-"""Binary variables up to which the whole MILP is solved in one step."""
+"""A MILP with at most this many binary variables is solved in one step."""
 
 NEIGHBOURS, IDLE = 2, 20
 """Random nodes of a neighbourhood, twice; and after how many in turn that bring nothing the solver gives up."""
@@ -75,9 +75,9 @@ class _Problem(NamedTuple):
     movable: NDArray[np.bool_]
     """The key groups that are not pinned."""
     limits: list[tuple[Floats, float]]
-    """Constraint (2): what a migration of each key group takes, and how much of that is left."""
+    """Constraint (2): what the migration of each key group costs, and how much of the budget is left."""
     must: NDArray[np.bool_]
-    """The key groups that may not stay: those on nodes marked for removal, once the limits have room for them all."""
+    """The key groups that must leave: those on nodes marked for removal, once the limits allow all of them to leave."""
 
 
 def milp(
@@ -89,21 +89,21 @@ def milp(
 ) -> Solution:
     """Minimise w_1 d - w_2 (d_u + d_l), where d is the load distance and d_u, d_l tighten its two sides.
 
-    Nodes that are marked for removal get no key group (Lemma 1). Taking a key group off one gains w_2 times the average
-    load, and once the limits have room for all that are left there, all must leave: emptying is an objective in the
-    paper, and its MILP relies on d alone, which the last key groups need not lower, because they are not divisible.
+    Nodes that are marked for removal get no key group (Lemma 1). Taking a key group off such a node gains w_2 times the
+    average load. Once the limits allow all remaining ones to leave, all must leave. The paper names emptying as an
+    objective, but its MILP relies on d alone. Key groups are not divisible, so the last ones need not lower d.
 
     Args:
         cluster: the key groups and where they are.
         max_migrations: how many key groups may move; any number if not given.
         max_migr_cost: what the migrations may cost together (constraint 2); anything if not given.
         pins: key groups and the node on which each must be.
-        seconds: after how long the best allocation so far is taken, above 0.
+        seconds: the time limit, above 0. Then the best allocation so far is taken.
 
     Raises:
         SaltwiseValueError: an argument is not allowed.
         InfeasibleError: no allocation meets the constraints.
-        OutOfTimeError: none was found in time, and leaving all where it is would not meet them.
+        OutOfTimeError: none was found in time, and the present allocation does not meet the constraints.
 
     >>> cluster = Cluster(load=[5, 3, 2, 4, 2], node=[0, 0, 0, 1, 1], nodes=2)
     >>> milp(cluster, max_migrations=1).node
@@ -164,13 +164,13 @@ def _feasible(cluster: Cluster) -> bool:
 
 
 def _leave(problem: _Problem, seconds: float) -> tuple[NDArray[np.bool_], float]:
-    """Return which key groups leave their nodes if load may arrive in any portions, and a bound of the load distance.
+    """Return which key groups leave if load may arrive in any portions, and a lower bound of the load distance.
 
     Variables: whether each key group leaves; for the load and each further resource, how much arrives at each node; d,
     d_u, d_l.
 
     Raises:
-        InfeasibleError: not even so is there an allocation.
+        InfeasibleError: even so there is no allocation.
     """
     cluster = problem.cluster
     groups, nodes = len(cluster.load), cluster.nodes
@@ -200,7 +200,7 @@ def _leave(problem: _Problem, seconds: float) -> tuple[NDArray[np.bool_], float]
 def _place(
     problem: _Problem, node: Ints, free: NDArray[np.bool_], among: NDArray[np.bool_], seconds: float
 ) -> tuple[Ints | None, float]:
-    """Solve the MILP where only some key groups may move; return no allocation where none was found, and a bound.
+    """Solve the MILP in which only some key groups may move. Return an allocation, None if none is found, and a bound.
 
     Variables: x_ik for each free key group k and each node i where it may be; d, d_u, d_l.
 
@@ -208,7 +208,7 @@ def _place(
         problem: where the key groups are, and what of them may migrate.
         node: where those are that are not free.
         free: the key groups that may move.
-        among: the nodes to which they may move; each may be where it was, too.
+        among: the nodes to which they may move. Each may also stay where it was.
         seconds: the time limit.
 
     Raises:

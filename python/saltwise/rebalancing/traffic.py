@@ -17,7 +17,7 @@ from ..errors import SaltwiseValueError, check_whole
 from .cluster import Floats, Ints, checked
 
 SCALE = 1_000_000
-"""METIS takes whole numbers: the sum of all weights."""
+"""METIS takes whole numbers. This is the sum of all weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class Traffic:
         object.__setattr__(self, "operator", operator)
 
     def collocation(self, node: Any) -> float:
-        """Return the collocation factor: which share of all traffic stays on a node; 1 where there is none."""
+        """Return the collocation factor: the share of all traffic that stays on a node; 1 if there is no traffic."""
         sent = self.out.tocoo()
         there = np.asarray(node)
         total = float(sent.data.sum())
@@ -60,13 +60,13 @@ class Traffic:
 
 
 def graph_part(out: Any, groups: Ints, weight: Floats, parts: int) -> list[Ints]:
-    """Cut key groups into parts of about equal weight that send each other little: balanced graph partitioning.
+    """Cut key groups into parts of similar weight that send little to each other: balanced graph partitioning.
 
     Args:
         out: as in :class:`Traffic`.
         groups: the key groups to cut.
         weight: of each of these.
-        parts: how many; as many as key groups at most.
+        parts: how many, at most one for each key group.
 
     Returns:
         The key groups of each part; none is empty.

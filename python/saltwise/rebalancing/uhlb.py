@@ -1,4 +1,4 @@
-"""UHLB: substreams go to instances by a hash function that is drawn from a 2-universal family.
+"""UHLB: substreams go to instances by a hash function drawn from a 2-universal family.
 
 Carter and Wegman, "Universal Classes of Hash Functions", 1979; the baseline of Guo and Zhou, "Stateful Load Balancing
 for Parallel Stream Processing", section 5.
@@ -21,7 +21,7 @@ def uhlb(p: int, n: int, rng: np.random.Generator) -> Ints:
     Args:
         p: the number of substreams.
         n: the number of instances.
-        rng: what a and b are drawn with.
+        rng: draws a and b.
 
     Raises:
         SaltwiseValueError: p or n is not a whole number of at least 1.

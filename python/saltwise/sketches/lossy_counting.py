@@ -1,6 +1,6 @@
 """Lossy Counting: the frequent keys of a stream, in logarithmic space.
 
-Manku and Motwani, "Approximate Frequency Counts over Data Streams", VLDB 2002, section 4.2; outlined in Gedik,
+Manku and Motwani, "Approximate Frequency Counts over Data Streams", VLDB 2002, section 4.2; summarised in Gedik,
 "Partitioning functions for stateful data parallelism in stream processing", section 4.1.2.
 """
 
@@ -25,10 +25,10 @@ class LossyCounting(Generic[Item]):
 
     No item with f >= support N is missing from :meth:`frequent`, and none with f < (support - epsilon) N is in
     it (Lemmas 4.1 and 4.2 there). After B buckets of width w, at most ``w (1 + 1/2 + ... + 1/B)`` items are
-    kept, which is of the order of ``1/epsilon log(epsilon N)`` (Theorem 4.2 there).
+    kept, on the order of ``1/epsilon log(epsilon N)`` (Theorem 4.2 there).
 
     Args:
-        epsilon: error, as a share of all rows, above 0 and below 1.
+        epsilon: the error, as a share of all rows, above 0 and below 1.
 
     Raises:
         SaltwiseValueError: epsilon is not such a share.
@@ -73,13 +73,13 @@ class LossyCounting(Generic[Item]):
         self._forget_since(full)
 
     def offer_together(self, weights: Mapping[Item, int]) -> None:
-        """Add rows of many items that came in an order which nobody knows; the rare are forgotten once, after them.
+        """Add rows of many items whose order is not known. Rare items are forgotten once, at the end.
 
         Args:
             weights: rows of each item, whole numbers of at least 1.
 
         Raises:
-            SaltwiseValueError: a weight is not such a number; nothing is added then.
+            SaltwiseValueError: a weight is not such a number. Then nothing is added.
 
         >>> sketch = LossyCounting(0.25)
         >>> sketch.offer_together({"a": 5, "b": 1, "c": 2})
@@ -94,7 +94,7 @@ class LossyCounting(Generic[Item]):
         self._forget_since(full)
 
     def estimate(self, item: Item) -> Estimate:
-        """Return the rows of an item: those counted, and bounds; an item that is not kept has 0 to epsilon N."""
+        """Return the counted rows of an item, with bounds. An item that is not kept has 0 to epsilon N rows."""
         count, error = self.kept.get(item, (0, self._full_buckets()))
         return Estimate(count, count, count + error)
 
@@ -117,8 +117,8 @@ class LossyCounting(Generic[Item]):
             raise SaltwiseValueError(
                 f"support is {support!r}; it must be a share above epsilon = {self.epsilon} and at most 1."
             )
-        least = (support - self.epsilon) * self.total
-        found = [(item, self.estimate(item)) for item, (count, _) in self.kept.items() if count >= least]
+        min_count = (support - self.epsilon) * self.total
+        found = [(item, self.estimate(item)) for item, (count, _) in self.kept.items() if count >= min_count]
         return sorted(found, key=lambda entry: -entry[1].estimate)
 
     def _full_buckets(self) -> int:
@@ -130,7 +130,7 @@ class LossyCounting(Generic[Item]):
         self.total += weight
 
     def _forget_since(self, before: int) -> None:
-        """Forget the rare where a bucket was filled since so many were full."""
+        """Forget rare items if more buckets are full now than `before`."""
         full = self._full_buckets()
         if full > before:
             self.kept = {item: (count, error) for item, (count, error) in self.kept.items() if count + error > full}

@@ -1,4 +1,4 @@
-"""The bytes of a SpaceSaving sketch, version 1: those that the plugin's ``space_saving_agg`` writes and reads.
+"""The bytes of a SpaceSaving sketch, version 1, as the plugin's ``space_saving_agg`` writes and reads them.
 
 Little endian, as ItemSketch.scala says::
 
@@ -6,10 +6,10 @@ Little endian, as ItemSketch.scala says::
     capacity: int  total: long  absent: long  size: int
     size times, count descending, then error and bytes ascending:
       count: long  error: long  length: int  item: UnsafeRow of one column
-    CRC-32 of all before: int
+    CRC-32 of all bytes before it: int
 
-An UnsafeRow of one column is eight bytes whose lowest bit tells NULL, and eight for the value: a number's own bytes,
-or offset and length of a text that follows, filled up to a multiple of eight.
+An UnsafeRow of one column has eight bytes whose lowest bit says NULL, and eight for the value. The value is a number,
+or the offset and length of a text that follows and is padded to a multiple of eight bytes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ JSON_NAMES = {"bigint": "long", "int": "integer", "smallint": "short", "tinyint"
 
 
 class Content(NamedTuple):
-    """What the bytes say."""
+    """The content of a sketch."""
 
     item_type: str
     capacity: int
@@ -43,7 +43,7 @@ class Content(NamedTuple):
 
 
 def row_of(item: Item, item_type: str) -> bytes:
-    """Return an item as Spark's UnsafeRow; among equal counts and errors, the smallest comes first.
+    """Return an item as Spark's UnsafeRow. If counts and errors are equal, the smallest row comes first.
 
     >>> row_of(258, "bigint").hex()
     '00000000000000000201000000000000'
@@ -57,7 +57,7 @@ def row_of(item: Item, item_type: str) -> bytes:
 
 
 def write(content: Content) -> bytes:
-    """Return the bytes of a sketch; its entries may come in any order."""
+    """Return the bytes of a sketch. Its entries may come in any order."""
     declared = {"name": "item", "type": JSON_NAMES[content.item_type], "nullable": True, "metadata": {}}
     item_type = json.dumps({"type": "struct", "fields": [declared]}, separators=(",", ":")).encode()
     ranked = sorted((-count, wrong, row_of(item, content.item_type)) for item, count, wrong in content.entries)
@@ -65,20 +65,20 @@ def write(content: Content) -> bytes:
     parts.append(COUNTS.pack(content.capacity, content.total, content.absent, len(ranked)))
     for minus_count, wrong, row in ranked:
         parts += [ENTRY.pack(-minus_count, wrong, len(row)), row]
-    return _sealed(parts)
+    return _with_checksum(parts)
 
 
 def read(data: bytes, max_capacity: int) -> Content:
-    """Return what the bytes of a sketch say.
+    """Return the content of a sketch.
 
     Raises:
-        SaltwiseValueError: the bytes are no sketch, a newer one, damaged, or one of items of another type.
+        SaltwiseValueError: the bytes are not a sketch, or are newer, damaged, or of another item type.
     """
     if len(data) < 9 or data[:4] != MAGIC[:4]:
         raise _refused(f"these {len(data)} bytes are not a SpaceSaving sketch")
     if data[4] != MAGIC[4]:
         raise _refused(f"the sketch has version {data[4]}, but this Saltwise reads version {MAGIC[4]}")
-    if _sealed([data[:-4]]) != data:
+    if _with_checksum([data[:-4]]) != data:
         raise _refused("the sketch is damaged: its checksum does not match")
     try:
         [length] = LENGTH.unpack_from(data, 5)
@@ -116,7 +116,7 @@ def _entries(rows: Iterable[tuple[bytes, int, int]], item_type: str, total: int)
 
 
 def _item_of(row: bytes, item_type: str) -> Item:
-    """Return the item of a row; where the row is none, that of another row."""
+    """Return the item of a row. A wrong row gives an item that has another row."""
     if row[:1] == b"\x01":
         return None
     if item_type == "string":
@@ -124,7 +124,7 @@ def _item_of(row: bytes, item_type: str) -> Item:
     return int.from_bytes(row[8 : 8 + BYTES_OF[item_type]], "little", signed=True)
 
 
-def _sealed(parts: Iterable[bytes]) -> bytes:
+def _with_checksum(parts: Iterable[bytes]) -> bytes:
     data = b"".join(parts)
     return data + zlib.crc32(data).to_bytes(4, "little")
 

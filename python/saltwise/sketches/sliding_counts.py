@@ -16,22 +16,22 @@ from .space_saving import Estimate
 
 
 class SlidingCounts(Generic[Item]):
-    """Emulates a sliding window of W rows by x lossy counters, which start W/(x - 1) rows apart.
+    """Emulates a sliding window of W rows by x lossy counters that start W/(x - 1) rows apart.
 
-    The oldest one answers; when it has W x/(x - 1) rows it goes, and the next one, which has W rows by then,
-    takes its place::
+    The oldest counter answers. At W x/(x - 1) rows it is dropped, and the next one, which then has W rows, takes its
+    place::
 
         rows       0        W/2        W        3W/2        2W
         counter 1  |--------building---|==answering=|
         counter 2           |--------building-------|==answering=|
         counter 3                      |--------building---------|==
 
-    So an answer is always about the last W to W (1 + 1/(x - 1)) rows, W to 3/2 W for the paper's three counters;
-    before there are W rows it is about all of them.
+    So an answer is about the last W to W (1 + 1/(x - 1)) rows: W to 3/2 W for the paper's three counters. While there
+    are fewer than W rows, it is about all of them.
 
     Args:
         window: W, in rows; a multiple of counters - 1.
-        epsilon: error of each counter, as a share of its rows.
+        epsilon: the error of each counter, as a share of its rows.
         counters: x, at least 2.
 
     Raises:
@@ -59,11 +59,11 @@ class SlidingCounts(Generic[Item]):
 
     @property
     def total(self) -> int:
-        """Rows that an answer is about."""
+        """The number of rows that an answer is about."""
         return self.counters[0].total
 
     def __len__(self) -> int:
-        """Return how many items the counter that answers keeps."""
+        """Return how many items the answering counter keeps."""
         return len(self.counters[0])
 
     def offer(self, item: Item, weight: int = 1) -> None:
@@ -80,13 +80,13 @@ class SlidingCounts(Generic[Item]):
             weight -= part
             self.left -= part
             if not self.left:
-                self.counters.append(LossyCounting(self.epsilon))  # where there are x, the oldest one goes
+                self.counters.append(LossyCounting(self.epsilon))  # drops the oldest of x counters
                 self.left = self._step
 
     def offer_together(self, weights: Mapping[Item, int]) -> None:
-        """Add rows of many items that came in an order which nobody knows: no counter starts among them.
+        """Add rows of many items whose order is not known. No counter starts in the middle of them.
 
-        An answer is then about so many more rows than W at most as came together last.
+        So an answer may be about more rows than above, at most by the size of the last such batch.
 
         Raises:
             SaltwiseValueError: a weight is not a whole number of at least 1.
@@ -105,7 +105,7 @@ class SlidingCounts(Generic[Item]):
             self.left = self._step
 
     def estimate(self, item: Item) -> Estimate:
-        """Return the rows of an item in the window: those counted, and bounds."""
+        """Return the counted rows of an item in the window, with bounds."""
         return self.counters[0].estimate(item)
 
     def frequent(self, support: float) -> list[tuple[Item, Estimate]]:

@@ -6,8 +6,8 @@ After ``total`` rows, for every item with ``count`` and ``error`` on its counter
 
     count - error <= true count <= count,      error <= absent <= total / capacity
 
-and an item without a counter was seen at most ``absent`` times. So every item with a share of 1/capacity or more has a
-counter. Merging follows Agarwal et al., "Mergeable Summaries" (PODS 2012), and keeps all of this.
+and an item without a counter was seen at most ``absent`` times. So every item with a share of at least 1/capacity has
+a counter. Merging follows Agarwal et al., "Mergeable Summaries" (PODS 2012), and keeps all of this.
 
 The counters lie in a Stream-Summary that is kept lazily: those filed at one count form a bucket, oldest first, and the
 buckets form a list in ascending order. A row of a known item only counts. Only when the lowest count is wanted,
@@ -56,7 +56,7 @@ class Summary(NamedTuple):
 
 
 def empty_summary(capacity: int) -> Summary:
-    """Return a summary of `capacity` counters, of which none is in use."""
+    """Return a summary with `capacity` counters, none of them in use."""
     whole = np.zeros(1, WHOLE)
     for end in ("lowest", "highest", "unused"):
         whole[end] = NIL
@@ -74,7 +74,7 @@ def count_known(s: Summary, counter: int, weight: int) -> None:
 def count_new(s: Summary, weight: int) -> int:
     """Count rows of an item without a counter; return the counter that now stands for it.
 
-    It is a fresh one, or the oldest of the lowest count.
+    It is an unused one, or the oldest of those with the lowest count.
     """
     whole = s.whole[0]
     whole["total"] += weight
@@ -92,7 +92,7 @@ def count_new(s: Summary, weight: int) -> int:
 
 @inlined
 def append(s: Summary, count: int, error: int, under: int) -> int:
-    """Take a fresh counter into use; `under` is a bucket below its place, or NIL."""
+    """Use the next unused counter; `under` is a bucket below its place, or NIL."""
     counter = s.whole[0]["size"]
     s.whole[0]["size"] = counter + 1
     s.counters[counter]["count"] = count
@@ -291,12 +291,12 @@ class SpaceSaving:
         )
 
     def merge(self, other: SpaceSaving) -> SpaceSaving:
-        """Return a summary, of this one's capacity, of the rows of both.
+        """Return a summary of the rows of both, with the capacity of this one.
 
         An item's counts add up; a summary without the item adds what it may have missed to count and error.
 
         Raises:
-            SaltwiseValueError: the other one counts items of another type.
+            SaltwiseValueError: the other summary counts items of another type.
         """
         if other.item_type != self.item_type:
             raise SaltwiseValueError(
@@ -335,7 +335,7 @@ class SpaceSaving:
         """Read what :meth:`to_bytes`, or Spark's ``space_saving_agg`` or ``space_saving_merge``, wrote.
 
         Raises:
-            SaltwiseValueError: the bytes are no sketch, a newer one, damaged, or one of items of another type.
+            SaltwiseValueError: the bytes are not a sketch, or are newer, damaged, or of another item type.
         """
         content = sketch_bytes.read(bytes(data), MAX_CAPACITY)
         sketch = cls(content.capacity, content.item_type)
@@ -343,7 +343,7 @@ class SpaceSaving:
         return sketch
 
     def _fill(self, entries: list[Counted], total: int, absent: int) -> None:
-        """Take these counters, which come highest count first, into an empty summary."""
+        """Fill an empty summary with these counters, highest count first."""
         s = self._s
         for item, count, error in reversed(entries):
             highest = s.whole[0]["highest"]

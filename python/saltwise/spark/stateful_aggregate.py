@@ -32,7 +32,7 @@ from ..placement.hash_pair import HashPair
 from ..placement.history import Placement, PlacementHistory, Weights, costs_from_content, costs_to_content
 from ..placement.store import local_folder
 from ..splitting.compiled_hash import Longs
-from ..versioned_json import PART, SealError, replace_file, seal, unseal
+from ..versioned_json import PART, VersionedJsonError, dump_versioned, load_versioned, replace_file
 from .arrow_engine import WITHOUT_HASH, WORKER, holds_type
 from .mergeable import RULES, Mergeable, two_phases
 from .placing import HASH, NUMBER, placed, worker_of
@@ -83,7 +83,7 @@ class Commit:
     """The placement of the last batch."""
 
     def to_json(self) -> str:
-        return seal(
+        return dump_versioned(
             FORMAT,
             VERSION,
             {
@@ -105,10 +105,10 @@ class Commit:
         """Read what :meth:`to_json` wrote.
 
         Raises:
-            SealError: the text is not a commit, or it is newer or damaged.
+            VersionedJsonError: the text is not a commit, or it is newer or damaged.
             PartitionFormatError, AttributeError, LookupError, TypeError, ValueError: its values are wrong.
         """
-        content = unseal(text, FORMAT, VERSION)
+        content = load_versioned(text, FORMAT, VERSION)
         history = PlacementHistory.from_content(content["history"])
         costs = content["placement"]
         return cls(
@@ -396,7 +396,7 @@ class StatefulAggregate:
             return Commit.from_json(self._file.read_text(encoding="utf-8"))
         except FileNotFoundError as error:
             raise StatefulAggregateError(self.path, f"it has other files but no {COMMIT}") from error
-        except SealError as error:
+        except VersionedJsonError as error:
             raise StatefulAggregateError(self.path, f"of {COMMIT}: {error}") from error
         except (PartitionFormatError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise StatefulAggregateError(self.path, f"the content of {COMMIT} is wrong: {error}") from error
