@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -25,7 +26,7 @@ from saltwise.strategies import PLACEMENT, ROUTING, STRATEGIES, StrategyName
 
 if TYPE_CHECKING:
     import pandas as pd
-    from tests.conftest import WithConf
+    from tests.conftest import SaltwiseLines, WithConf
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +91,31 @@ def test_aggregators_and_merge_refuse_the_same_strategies(rows: DataFrame, strat
         grouped.agg(Moments("v"))
     with pytest.raises(SaltwiseValueError, match=f"^strategy is '{strategy}'; it must be one of hash, shuffle"):
         grouped.applyInPandas(counted, "k long, n long", merge=added)
+
+
+def test_hot_keys_are_routed_by_dchoices_where_no_strategy_is_named(
+    rows: DataFrame, saltwise_lines: SaltwiseLines
+) -> None:
+    ours = skew_groupby(rows, "k", partitions=4, hot={0: 0.5}).agg(F.sort_array(F.collect_list("v")))
+    assert saltwise_lines(ours)[-1].startswith("SkewRoute [k], dchoices, n=4, hot keys given")
+    stock = rows.groupBy("k").agg(F.sort_array(F.collect_list("v")))
+    assert sorted(ours.collect()) == sorted(stock.collect())
+
+
+@pytest.mark.parametrize("strategy", ["split", "local", "offgreedy"])
+def test_hot_keys_are_refused_by_strategies_that_do_not_route(
+    spark: SparkSession, rows: DataFrame, strategy: StrategyName
+) -> None:
+    message = (
+        f"hot is given, and strategy '{strategy}' does not route rows; name one of hash, shuffle, pkg, dchoices, "
+        "wchoices, roundrobin, or leave hot out."
+    )
+    with pytest.raises(SaltwiseValueError) as refused:
+        skew_groupby(rows, "k", strategy=strategy, hot=[0])
+    assert str(refused.value) == message
+    hint = f"""SKEW_GROUPBY({strategy}, 'hot=[{{"key": [0]}}]')"""
+    with pytest.raises(Exception, match=re.escape(message)):
+        spark.sql(f"SELECT /*+ {hint} */ id % 3, collect_list(id) FROM range(9) GROUP BY id % 3").collect()
 
 
 def test_a_strategy_of_the_session_that_aggregators_cannot_use_gives_way(rows: DataFrame, with_conf: WithConf) -> None:

@@ -254,7 +254,7 @@ def skew_groupby(
         sketch_capacity: counters of a sketch, at least 1/theta.
         hot: hot keys that are known beforehand: a list of keys (tuples for several columns), a dict from key
             to its share of rows, or a report of :func:`saltwise.skew_report`. Routing then depends on the
-            content of rows only.
+            content of rows only. The strategy is one that routes rows, ``dchoices`` where none is named.
         cost: what a key costs its worker, where groups stay whole: ``rows`` (the default), ``bytes``, ``rows^2``, or
             the name of a column of numbers to add up.
         placement: where the keys of groups that stay whole are: a partition function, or a store that keeps one from
@@ -286,6 +286,11 @@ def skew_groupby(
         hot=None if hot is None else hot_json(hot),
         cost=cost,
     )
+    if hot is not None and options.strategy not in (None, "auto", *ROUTING):
+        raise SaltwiseValueError(
+            f"hot is given, and strategy {options.strategy!r} does not route rows; name one of {', '.join(ROUTING)}, "
+            "or leave hot out."
+        )
     grouping = Grouping(df, cols, options, placement)
     if engine == "arrow":
         grouping.refuse_unused("engine='arrow'")

@@ -67,7 +67,7 @@ object SkewOptions {
     val settings = SaltwiseConf.settings(conf) ++ hint
     val parameters = checkedParameters(settings, hint, conf.numShufflePartitions)
     SkewOptions(
-      Strategies(settings.getOrElse("strategy", Auto.name), parameters),
+      strategyFor(settings, hint, parameters),
       parameters,
       settings.contains("partitions"),
       settings.get("hot"),
@@ -75,6 +75,21 @@ object SkewOptions {
         settings.get("placement.function"),
         settings.getOrElse("placement.cost", SaltwiseConf.PlacementCost.defaultValue.get)))
   }
+
+  /** Hot keys of a hint need a strategy that routes rows. Where none is named, it is D-Choices. */
+  private def strategyFor(
+      settings: Map[String, String],
+      hint: Map[String, String],
+      parameters: Parameters): Strategy =
+    Strategies(settings.getOrElse("strategy", Auto.name), parameters) match {
+      case routing: Routing => routing
+      case other if !hint.contains("hot") => other
+      case other if other != Auto && hint.contains("strategy") =>
+        throw new SaltwiseException(
+          s"hot is given, and strategy '${other.name}' does not route rows; name one of " +
+            s"${Strategies.routing.mkString(", ")}, or leave hot out.")
+      case _ => DChoices(parameters)
+    }
 
   /**
    * The numbers among the options. A number in the hint must fit this aggregate. A number in the

@@ -71,7 +71,8 @@ final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
   private def groups(node: UnaryNode, limitedWindows: Set[ExprId]): Option[Groups] = {
     val enabled = conf.getConf(SaltwiseConf.PlacementEnabled)
     lazy val hint = SkewGroupByHint.below(node).map(_.options)
-    lazy val options = SkewOptions.resolve(hint.getOrElse(Map.empty), conf)
+    // Hot keys are for groups that are split.
+    lazy val options = SkewOptions.resolve(hint.getOrElse(Map.empty) - "hot", conf)
     lazy val namedInHint = hint.exists(hintOptions =>
       hintOptions.get("strategy").exists(_ != Auto.name) ||
         hintOptions.contains("placement.function"))
