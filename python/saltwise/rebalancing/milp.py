@@ -36,7 +36,7 @@ SMALL = 3_000
 """A MILP with at most this many binary variables is solved in one step."""
 
 NEIGHBOURS, IDLE = 2, 20
-"""Random nodes of a neighbourhood, twice; and after how many in turn that bring nothing the solver gives up."""
+"""Twice so many nodes of a neighbourhood are random. The solver gives up after so many without improvement in a row."""
 
 INFEASIBLE = 2
 """HiGHS proved that there is no solution: scipy's status."""
@@ -243,7 +243,7 @@ def _place(
 
 
 def _improve(problem: _Problem, node: Ints, bound: float, each: float, deadline: float) -> Ints:
-    """Decide neighbourhoods anew until the time is over, the bound is reached, or several in turn bring nothing.
+    """Solve neighbourhoods until the time is over, the bound is reached, or `IDLE` in a row improve nothing.
 
     Args:
         problem: where the key groups are, and what of them may migrate.
@@ -258,10 +258,10 @@ def _improve(problem: _Problem, node: Ints, bound: float, each: float, deadline:
         load = np.where(cluster.staying, cluster.loads(node), cluster.mean)
         order = np.argsort(load, kind="stable")
         among = np.zeros(cluster.nodes, dtype=bool)
-        takers = np.unique(node[cluster.moved(node)])  # what moves elsewhere from there takes no further migration
+        takers = np.unique(node[cluster.moved(node)])  # their new key groups may move on without a further migration
         among[[*order[:2], *order[-2:]]] = True
-        for some in (takers, np.arange(cluster.nodes)):
-            among[rng.permutation(some)[:NEIGHBOURS]] = True
+        for candidates in (takers, np.arange(cluster.nodes)):
+            among[rng.permutation(candidates)[:NEIGHBOURS]] = True
         tried, _ = _place(problem, node, problem.movable & among[node], among, each)
         if tried is not None and _unevenness(cluster, tried) < _unevenness(cluster, node):
             node, idle = tried, 0
@@ -271,7 +271,7 @@ def _improve(problem: _Problem, node: Ints, bound: float, each: float, deadline:
 
 
 def _unevenness(cluster: Cluster, node: Ints) -> list[float]:
-    """Return the distances from the mean, the largest first: so two nodes that are equally far count twice."""
+    """Return the distances from the mean, largest first. Two nodes at the same distance count twice."""
     off = np.abs(cluster.loads(node)[cluster.staying] - cluster.mean)
     return sorted(off.round(9).tolist(), reverse=True)
 
@@ -281,8 +281,8 @@ def _balance(cluster: Cluster, net: list[Any], there: Floats) -> Rows:
 
     Args:
         cluster: with the nodes' capacities and marks.
-        net: for the load and each resource, what the variables bring to each node.
-        there: for each of them, what each node has besides.
+        net: for the load and each resource, what the variables add to each node.
+        there: for the load and each resource, what each node has in addition.
     """
     mean, staying = cluster.mean, cluster.staying
     load = sparse.csr_array(net[0] * cluster.capacity[:, None])
@@ -292,13 +292,13 @@ def _balance(cluster: Cluster, net: list[Any], there: Floats) -> Rows:
         optimize.LinearConstraint(sparse.hstack([load, up], "csr"), -np.inf, mean - before),
         optimize.LinearConstraint(sparse.hstack([load, down], "csr")[staying], mean - before[staying], np.inf),
     ]
-    for brought, besides, resource in zip(net[1:], there[1:], cluster.resources, strict=True):
-        rows.append(_constraint(brought, -np.inf, resource.limit - besides))
+    for added, fixed, resource in zip(net[1:], there[1:], cluster.resources, strict=True):
+        rows.append(_constraint(added, -np.inf, resource.limit - fixed))
     return rows
 
 
 def _constraint(matrix: Any, lower: Any, upper: Any) -> optimize.LinearConstraint:
-    """Return rows that d, d_u and d_l have no part in."""
+    """Return rows in which d, d_u and d_l do not occur."""
     return optimize.LinearConstraint(
         sparse.hstack([matrix, sparse.csr_array((matrix.shape[0], 3))], "csr"), lower, upper
     )
@@ -314,17 +314,17 @@ def _solve(
     """Call HiGHS.
 
     Args:
-        cluster: whose mean bounds d (constraint 5).
-        off_marked: by variable, how many key groups it takes off nodes that are marked for removal.
+        cluster: its mean is the upper bound of d (constraint 5).
+        off_marked: for each variable, how many key groups it takes off nodes marked for removal.
         binaries: the first so many variables are whole numbers.
         rows: the constraints.
-        lower: least value of each variable but d, d_u, d_l, which are from 0 to the mean.
-        upper: its highest value.
+        lower: lowest value of each variable except d, d_u, d_l, which are from 0 to the mean.
+        upper: highest value of each of these variables.
         seconds: the time limit.
     """
     mean = cluster.mean
     integral = np.arange(len(upper) + 4) < binaries
-    # One more variable is always the mean, so that the gap at which HiGHS stops is a share of the mean, not of d.
+    # One more variable always equals the mean, so that the gap of HiGHS is a share of the mean and not of d.
     rows = [
         optimize.LinearConstraint(sparse.hstack([r.A, np.zeros((r.A.shape[0], 1))], "csr"), r.lb, r.ub) for r in rows
     ]
@@ -338,7 +338,7 @@ def _solve(
 
 
 def _bound(cluster: Cluster, found: optimize.OptimizeResult) -> float:
-    """Return a lower bound of d: the rest of the objective, beside the mean, is never above 0."""
+    """Return a lower bound of d. Apart from d and the mean, the objective is never above 0."""
     if found.mip_dual_bound is None:
         return 0.0
     return max(0.0, float(found.mip_dual_bound) - cluster.mean)

@@ -1,4 +1,4 @@
-"""Runs the experiments of the papers, as far as they need no cluster, and checks the papers' claims.
+"""Runs those experiments of the papers that need no cluster, and checks the papers' claims.
 
 Nasir et al., "Partial Key Grouping: Load-Balanced Partitioning of Distributed Streams", section 6; Nasir et al., "When
 Two Choices Are not Enough: Balancing at Scale in Distributed Stream Processing", sections IV-B and V; Gedik,
@@ -65,18 +65,18 @@ PAGE = "claims.md"
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What came out of a number of experiments."""
+    """The results of a number of experiments."""
 
     outcomes: dict[Experiment, Outcome]
     missing: dict[Experiment, str]
-    """The experiments whose data this machine does not have, and the sentence that says so."""
+    """The experiments whose data is missing on this machine, and the sentence that says so."""
 
 
 def experiments(names: Sequence[str]) -> list[Experiment]:
-    """Return the experiments of these names, all of them where there is none, in the papers' order.
+    """Return the experiments of these names, in the papers' order; all of them if there are no names.
 
     Raises:
-        SaltwiseValueError: there is no experiment of such a name.
+        SaltwiseValueError: a name is not that of an experiment.
 
     >>> [experiment.title for experiment in experiments(["pkg-fig9"])]
     ['Number of choices']
@@ -93,16 +93,16 @@ def reproduce(
     grid: Grid = FULL,
     report: Callable[[Experiment, int, int], None] = lambda experiment, done, steps: None,
 ) -> Reproduction:
-    """Run experiments; write a CSV and a figure of each, and a page of all claims.
+    """Run experiments. Write a CSV file and a figure of each, and a page with all claims.
 
     Args:
-        names: of the experiments; none means all.
-        out: the folder; it is made where there is none.
-        grid: over what to vary.
-        report: is told which experiment runs, and how many of how many of its steps are done.
+        names: of the experiments; an empty list means all.
+        out: the folder; it is made if it does not exist.
+        grid: the values to vary over.
+        report: is called with the experiment that runs, how many of its steps are done, and how many there are.
 
     Raises:
-        SaltwiseValueError: there is no such experiment, or `out` cannot be a folder.
+        SaltwiseValueError: a name is not that of an experiment, or `out` cannot be a folder.
 
     >>> reproduce(["pkg-fig9"], Path("reproduction"), QUICK)  # doctest: +SKIP
     """

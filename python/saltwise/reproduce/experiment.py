@@ -16,18 +16,18 @@ Row = dict[str, str | int | float]
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of a paper beside what came out."""
+    """A claim of a paper, and what we found."""
 
     where: str
     """The paper's section or figure."""
     says: str
     """What the paper says, in our words."""
     found: str
-    """What came out, with numbers; where it needs a cluster, why."""
+    """What we found, with numbers; or why the claim needs a cluster."""
     holds: bool | None
-    """None where it needs a cluster."""
+    """None if the claim needs a cluster."""
     why: str = ""
-    """Why it does not hold, or what to know where it does."""
+    """Why the claim does not hold, or a note if it does."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Experiment:
 
 
 def unless(holds: bool, *reasons: str) -> str:
-    """Return why a claim does not hold; nothing where it does.
+    """Return why a claim does not hold; an empty text if it holds.
 
     >>> unless(False, "Few keys.", "")
     'Few keys.'
@@ -68,17 +68,17 @@ def pick(rows: Iterable[Row], **where: object) -> list[Row]:
 
 
 def values(rows: Iterable[Row], column: str, **where: object) -> list[float]:
-    """Return a column of numbers of the rows that have these values."""
+    """Return a column of numbers, of the rows that have these values."""
     return [float(row[column]) for row in pick(rows, **where)]
 
 
 def highest(rows: Iterable[Row], column: str, **where: object) -> float:
-    """Return the highest value of a column; 0 where there is no such row."""
+    """Return the highest value of a column; 0 if no row has these values."""
     return max(values(rows, column, **where), default=0.0)
 
 
 def paired(rows: Iterable[Row], column: str, by: str, one: object, other: object) -> list[tuple[Row, float, float]]:
-    """Return the values of a column of two kinds of row that agree in the other settings.
+    """Pair the rows of two kinds that agree in all other settings, and return their values of a column.
 
     Args:
         rows: of the experiment.

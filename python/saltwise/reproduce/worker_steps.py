@@ -1,7 +1,7 @@
 """The set-up of Gedik's experiments: workers are added one by one, each time with a new partition function.
 
 Gedik, "Partitioning functions for stateful data parallelism in stream processing", VLDB Journal 2014, section 5.1.
-Loads and migration are summed over all keys with their true Zipf frequencies; the constructions know only what a
+Loads and migration are summed over all keys with their true Zipf frequencies; the algorithms know only what a
 sliding window of lossy counters found in a stream of such keys.
 """
 
@@ -26,14 +26,14 @@ from ..sketches.sliding_counts import SlidingCounts
 from ..splitting.compiled_hash import Ints, Longs
 
 RUNS = 5
-"""Results are averages of so many."""
+"""Results are averages of so many runs."""
 TECHNIQUES = ("uniform", "consistent", *ALGORITHMS)
 CHUNK = 1_000_000
-"""So many keys are looked at together."""
+"""So many keys are processed together."""
 WINDOW = 1_000_000
-"""Rows of the sliding window at most; it is as long as there are keys, where these are fewer."""
+"""The largest number of rows of the sliding window. With fewer keys, the window has as many rows as there are keys."""
 ERROR = 0.1
-"""The error of the lossy counters, as a part of the threshold delta: the typical one of section 4.1.2."""
+"""The error of the lossy counters, as a part of the threshold delta: the typical part in section 4.1.2."""
 
 _EACH = "CLQ"
 _FUNCTIONS: dict[str, type[PartitionFunction]] = {"uniform": UniformHash, "consistent": ConsistentHash}
@@ -59,7 +59,7 @@ class Setting:
 
 
 class Step(NamedTuple):
-    """What one adaptation, to N workers, comes to."""
+    """The results of one adaptation, to N workers."""
 
     imbalance: float
     """b."""
@@ -81,7 +81,7 @@ class Step(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """What a function that tracks no key does with all keys, when it gets its last worker."""
+    """The effect of a function without tracked keys on all keys, when the last worker is added."""
 
     loads: NDArray[np.float64]
     """For each kind of resource and each worker, shape (3, N)."""
@@ -96,17 +96,17 @@ class Counted(NamedTuple):
     """Of the keys that may be frequent, at least 0."""
     frequencies: NDArray[np.float64]
     kept: float
-    """Items in the counter, on an average over its last two buckets."""
+    """Items in the counter, as a mean over its last two buckets."""
 
 
 def adapt(setting: Setting, technique: str, run: int) -> Step:
-    """Return what the last adaptation of a setting comes to."""
+    """Return the results of the last adaptation of a setting."""
     return steps(setting, technique, run, (setting.workers,))[0]
 
 
 @lru_cache(maxsize=4096)
 def steps(setting: Setting, technique: str, run: int, at: tuple[int, ...]) -> list[Step]:
-    """Return what the adaptations to these numbers of workers come to; workers are added one by one all the same."""
+    """Return the results of the adaptations to these numbers of workers. Workers are still added one by one."""
     counted = count(setting, run)
     found = []
     function: PartitionFunction = ConsistentHash(1)
@@ -133,7 +133,7 @@ def _count(domain: int, z: float, delta: float, run: int) -> Counted:
     sizes = []
     for row, rank in enumerate(_draw(domain, z, rows, run)):
         recent.offer(rank)
-        if row >= rows - 2 / (ERROR * delta):  # it grows within a bucket, so two are looked at
+        if row >= rows - 2 / (ERROR * delta):  # the counter grows within a bucket, so the mean is over two buckets
             sizes.append(len(recent))
     frequent = recent.frequent(delta)
     ranks = np.array([rank for rank, _ in frequent], np.int64)
@@ -168,7 +168,7 @@ def _weight(domain: int, z: float) -> float:
 
 @lru_cache(maxsize=RUNS)
 def _hashes(domain: int, first: int, run: int) -> Longs:
-    """Return the hashes of a chunk of keys: a good hash is a random number, and another one in each run."""
+    """Return the hashes of a chunk of keys: random numbers, like those of a good hash, and different in each run."""
     long = np.iinfo(np.int64)
     return np.random.default_rng([domain, first, run]).integers(
         long.min, long.max, min(CHUNK, domain - first), endpoint=True
@@ -218,7 +218,7 @@ def _measured(
     whole = _sums(kind, setting.domain, setting.z, workers, run)
     keys = _hashes(setting.domain, 0, run)[counted.ranks]
     frequencies = np.asarray((counted.ranks + 1.0) ** -setting.z / _weight(setting.domain, setting.z), np.float64)
-    # What the hash does with all keys, but for those that may be tracked, with which the function may do otherwise.
+    # The hash places all keys, except those that may be tracked: the function may place these elsewhere.
     hash_before, hash_after = (_FUNCTIONS[kind](n).place(keys) for n in (workers - 1, workers))
     placed_before, placed_after = before.place(keys), after.place(keys)
     of_hash = loads(hash_after, frequencies, workers, _EACH)
@@ -233,13 +233,13 @@ def _measured(
     is_tracked = np.isin(keys, np.fromiter(explicit, np.int64, len(explicit)))
     tracked = loads(placed_after[is_tracked], frequencies[is_tracked], workers, _EACH)
     even = tracked + (found - tracked).sum(axis=1, keepdims=True) / workers
-    mine = [_EACH.index(resource) for resource in setting.resources]
-    ideal = found[mine[0]].sum() / workers
+    chosen = [_EACH.index(resource) for resource in setting.resources]
+    ideal = found[chosen[0]].sum() / workers
     return Step(
-        relative_imbalance(found[mine]),
-        moved[mine[0]] / ideal,
-        imbalances(found[mine]) / ALPHA,
-        relative_imbalance(even[mine]),
+        relative_imbalance(found[chosen]),
+        moved[chosen[0]] / ideal,
+        imbalances(found[chosen]) / ALPHA,
+        relative_imbalance(even[chosen]),
         len(explicit),
         seconds,
     )

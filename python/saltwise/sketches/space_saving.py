@@ -9,9 +9,9 @@ After ``total`` rows, for every item with ``count`` and ``error`` on its counter
 and an item without a counter was seen at most ``absent`` times. So every item with a share of at least 1/capacity has
 a counter. Merging follows Agarwal et al., "Mergeable Summaries" (PODS 2012), and keeps all of this.
 
-The counters lie in a Stream-Summary that is kept lazily: those filed at one count form a bucket, oldest first, and the
-buckets form a list in ascending order. A row of a known item only counts. Only when the lowest count is wanted,
-counters that have grown since are filed anew, from the lowest bucket upwards. A row costs O(1), amortised.
+The counters are in a Stream-Summary that is kept lazily. Counters filed at the same count form a bucket, oldest first.
+The buckets form a list in ascending order. A row of a known item only raises the count. When the lowest count is
+needed, counters that have grown are filed again, from the lowest bucket upwards. A row costs O(1), amortised.
 """
 
 from __future__ import annotations
