@@ -31,7 +31,7 @@ from .resources import Floats, tracked
 RESOURCES = "LLL"
 
 WINDOW = 10_000_000
-"""W: what is known of the keys is about the last runs that have so many rows together, and up to 3/2 W and a run."""
+"""W: the counts are about the last runs with at least so many rows together, and at most 3/2 W rows and one run."""
 
 PARTS = 1000
 """Of a weight of 1, whole numbers of them are counted."""
@@ -103,21 +103,21 @@ def check_weight(weight: float | None) -> None:
 
 @dataclass(frozen=True)
 class Placement(Printable):
-    """A partition function, and what it costs to use it from now on; prints as a small table, in a notebook as HTML."""
+    """A partition function, and what its use costs. It prints as a small table, and as HTML in a notebook."""
 
     function: PartitionFunction
     made_by: str
-    """readj, scan or redist; "largest first" where nothing was in use; "kept" where the one in use still balances."""
+    """readj, scan or redist; "largest first" if no function was in use; "kept" if the one in use still balances."""
     max_to_mean: float
     """Predicted load of the fullest worker by the mean. Keys that are not known count as spread by the hash."""
     imbalance: float
-    """b, the relative imbalance: max load by min load, as a part of the 1.2 that is tolerated; up to 1 is balanced."""
+    """b, the relative imbalance: max load by min load, divided by the tolerated 1.2. Up to 1 is balanced."""
     migration: float
     """m, the relative migration: the weight that moves, by the mean of a worker."""
     moved_keys: int
-    """Of the keys that are known, those whose worker is another one now."""
+    """How many of the known keys have another worker now."""
     moved_rows: float
-    """Their rows in this run, or another cost, and the part that is to be expected of the keys that are not known."""
+    """The rows of these keys in this run, or another cost, and the expected part of the unknown keys."""
 
     def _parts(self) -> Iterator[Table]:
         yield Table([*self._shown().items()])
@@ -165,10 +165,10 @@ class PlacementHistory:
     def __init__(self) -> None:
         self.function: PartitionFunction | None = None
         self.counts: SlidingCounts[int | None] = SlidingCounts(WINDOW * PARTS, EPSILON)
-        """None stands for all keys that are not known."""
+        """None stands for all unknown keys."""
 
     def next(self, run: Weights, workers: int, algorithm: str = "readj") -> Placement:
-        """Count a run, and choose the function to use for it and from then on.
+        """Count a run, and choose the function for this run and the next ones.
 
         The first function is made by largest first. A function that still balances (b <= 1) is kept, because migration
         is for when the balance is violated or N changes (section 3.3). Otherwise `algorithm` makes a new one from it.

@@ -36,7 +36,7 @@ SMALL = 3_000
 """A MILP with at most this many binary variables is solved in one step."""
 
 NEIGHBOURS, IDLE = 2, 20
-"""Twice so many nodes of a neighbourhood are random. The solver gives up after so many without improvement in a row."""
+"""A neighbourhood has twice NEIGHBOURS random nodes. After IDLE of them in a row without improvement, it stops."""
 
 INFEASIBLE = 2
 """HiGHS proved that there is no solution: scipy's status."""
@@ -212,7 +212,7 @@ def _place(
         seconds: the time limit.
 
     Raises:
-        InfeasibleError: there is none, though all may move to all nodes.
+        InfeasibleError: there is none, even if all may move to all nodes.
     """
     cluster, nodes = problem.cluster, problem.cluster.nodes
     group = np.flatnonzero(free)
@@ -243,7 +243,7 @@ def _place(
 
 
 def _improve(problem: _Problem, node: Ints, bound: float, each: float, deadline: float) -> Ints:
-    """Solve neighbourhoods until the time is over, the bound is reached, or `IDLE` in a row improve nothing.
+    """Solve neighbourhoods until the time is over, the bound is reached, or IDLE of them in a row improve nothing.
 
     Args:
         problem: where the key groups are, and what of them may migrate.
@@ -316,7 +316,7 @@ def _solve(
     Args:
         cluster: its mean is the upper bound of d (constraint 5).
         off_marked: for each variable, how many key groups it takes off nodes marked for removal.
-        binaries: the first so many variables are whole numbers.
+        binaries: how many variables are whole numbers; they come first.
         rows: the constraints.
         lower: lowest value of each variable except d, d_u, d_l, which are from 0 to the mean.
         upper: highest value of each of these variables.

@@ -67,7 +67,7 @@ def lines(
 
 
 def panels(count: int, across: int | None = None, shared: bool = True) -> tuple[Figure, list[Axes]]:
-    """Return a figure of so many axes.
+    """Return a figure with this number of axes.
 
     Args:
         count: of axes.

@@ -17,14 +17,19 @@ NEEDS_A_CLUSTER = [
     Claim("Q5, figure 10(a)", "a tenfold delay costs KG more throughput than PKG and SG", "not measured", None),
     Claim("Q5, table III", "under high load, KG's latency is up to 45 % above PKG's", "not measured", None),
     Claim("Q5, figure 10(b)", "PKG has more throughput than SG at each aggregation period", "not measured", None),
-    Claim("Q5, figure 10(b)", "from aggregation periods of 30 s on, PKG's throughput beats KG's", "not measured", None),
+    Claim(
+        "Q5, figure 10(b)",
+        "with aggregation periods of at least 30 s, PKG's throughput beats KG's",
+        "not measured",
+        None,
+    ),
     Claim("Q5, figure 10(c)", "on TW, PKG's throughput is up to 175 % above KG's", "not measured", None),
 ]
 """What the paper claims of a real Storm."""
 
 _GRAPHS = ("DEB in", "DEB out")
 _HIGH_SKEW = 1.6
-"""An exponent with p1 > 2/5: two choices are too few from five workers on."""
+"""An exponent with p1 > 2/5: two choices are too few for five workers or more."""
 
 
 def table_2(lab: Lab) -> Outcome:

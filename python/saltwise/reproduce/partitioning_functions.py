@@ -855,7 +855,7 @@ def _domain(lab: Lab) -> int:
 
 
 def _scalers(lab: Lab) -> tuple[float, ...]:
-    """Return sigma in ascending order; of few keys, a low one tracks so many that readj takes minutes."""
+    """Return sigma in ascending order. With few keys, a low sigma tracks so many of them that readj takes minutes."""
     return _SCALERS if lab.grid.messages >= FULL.messages else _SCALERS[2:]
 
 
@@ -940,7 +940,7 @@ def _by(rows: Iterable[Row], column: str, **where: object) -> dict[str, float]:
 
 
 def _first_above(curve: Mapping[float, float]) -> float:
-    """Return the first point above 1, infinity where there is none."""
+    """Return the first point above 1, or infinity if there is none."""
     return next((x for x, value in curve.items() if value > 1), float("inf"))
 
 

@@ -65,7 +65,7 @@ def figure_11(lab: Lab) -> Outcome:
 
 
 def _synthetic(lab: Lab, nodes: int, groups: int, share: float) -> list[Row]:
-    """Return a row for ALBIC, which begins with COLA's plan and adapts, and one for COLA, which plans anew."""
+    """Return a row for ALBIC, which starts with COLA's plan and adapts it, and one for COLA, which plans from scratch."""
     rng = np.random.default_rng(1)
     cluster = fluctuating(nodes, groups, 0, rng)
     traffic = one_to_one(cluster, nodes // 2, share, rng)
@@ -91,11 +91,11 @@ def _synthetic(lab: Lab, nodes: int, groups: int, share: float) -> list[Row]:
 
 
 def _plan(
-    technique: str, cluster: Cluster, traffic: Traffic, most: int, seconds: float, rng: np.random.Generator
+    technique: str, cluster: Cluster, traffic: Traffic, max_migrations: int, seconds: float, rng: np.random.Generator
 ) -> np.ndarray:
     if technique == "COLA":
         return cola(cluster, traffic)
-    return albic(cluster, traffic, most, rng, seconds=seconds)
+    return albic(cluster, traffic, max_migrations, rng, seconds=seconds)
 
 
 def _claims(where: str, rows: list[Row], by: str) -> list[Claim]:
@@ -148,7 +148,7 @@ def _real(number: int, lab: Lab) -> Outcome:
     begin = values(rows, "collocation", technique="ALBIC")[0]
     distance = {t: float(np.mean(values(rows, "distance", technique=t))) for t in at}
     moved = {t: float(np.mean(values(rows, "moved", technique=t))) for t in at}
-    most = max(values(rows, "moved", technique="ALBIC"))
+    most_moved = max(values(rows, "moved", technique="ALBIC"))
     index = float(np.mean(values(rows, "load index", technique="ALBIC")[-last:]))
     where = f"5.4, figure {number + 10}"
     near = end["ALBIC"] > end["COLA"] - 0.05
@@ -175,9 +175,9 @@ def _real(number: int, lab: Lab) -> Outcome:
         Claim(
             where,
             "ALBIC migrates ten key groups a period, COLA nearly all",
-            f"{moved['ALBIC']:.1f} in the mean, {most:.0f} at most, and {moved['COLA']:.0f} of "
+            f"{moved['ALBIC']:.1f} in the mean, {most_moved:.0f} at most, and {moved['COLA']:.0f} of "
             f"{OPERATORS[number] * groups}",
-            most <= MIGRATIONS["real"] < moved["COLA"],
+            most_moved <= MIGRATIONS["real"] < moved["COLA"],
         ),
         Claim(
             where,

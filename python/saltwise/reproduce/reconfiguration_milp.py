@@ -61,12 +61,16 @@ def _against_flux(size: int, lab: Lab) -> Outcome:
     nodes, groups = CLUSTERS[size]
     seconds = lab.grid.seconds * nodes / CLUSTERS[-1][0]
     rows: list[Row] = []
-    for most, varies in lab.each(list(product(lab.grid.migrations, lab.grid.fluctuations))):
+    for max_migrations, varies in lab.each(list(product(lab.grid.migrations, lab.grid.fluctuations))):
         cluster = fluctuating(nodes, groups, varies, np.random.default_rng(varies))
         found = milp(cluster, max_migrations=most, seconds=seconds)
-        plans = {"none": cluster.node, "Flux": flux(cluster, most), "Flux repeated": _repeated(cluster, most)}
+        plans = {
+            "none": cluster.node,
+            "Flux": flux(cluster, max_migrations),
+            "Flux repeated": _repeated(cluster, max_migrations),
+        }
         for technique, node in (plans | {"MILP": found.node}).items():
-            row: Row = {"migrations": most, "varies": varies, "technique": technique, "seconds": seconds}
+            row: Row = {"migrations": max_migrations, "varies": varies, "technique": technique, "seconds": seconds}
             distance, moved = cluster.load_distance(node), int(cluster.moved(node).sum())
             rows.append(row | {"distance": distance, "moved": moved, "no less than": found.bound})
     longer = _over_time(nodes, groups, lab)
@@ -115,9 +119,9 @@ def _both(rows: list[Row], one: str, other: str) -> list[tuple[Row, float, float
     return found
 
 
-def _repeated(cluster: Cluster, most: int) -> Ints:
-    """Return what Flux gives where its pairs take turns until the migrations are spent."""
-    now, left = cluster, most
+def _repeated(cluster: Cluster, max_migrations: int) -> Ints:
+    """Return the allocation of Flux when its pairs take turns until no migration is left."""
+    now, left = cluster, max_migrations
     while left:
         node = flux(now, left)
         moves = int(now.moved(node).sum())
