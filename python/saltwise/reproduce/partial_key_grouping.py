@@ -19,7 +19,7 @@ NEEDS_A_CLUSTER = [
     Claim("Q5, figure 10(b)", "PKG has more throughput than SG at each aggregation period", "not measured", None),
     Claim(
         "Q5, figure 10(b)",
-        "with aggregation periods of at least 30 s, PKG's throughput beats KG's",
+        "with aggregation periods of 30 s or more, PKG's throughput beats KG's",
         "not measured",
         None,
     ),

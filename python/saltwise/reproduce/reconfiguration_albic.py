@@ -65,7 +65,7 @@ def figure_11(lab: Lab) -> Outcome:
 
 
 def _synthetic(lab: Lab, nodes: int, groups: int, share: float) -> list[Row]:
-    """Return a row for ALBIC, which starts with COLA's plan and adapts it, and one for COLA, which plans from scratch."""
+    """Return a row for ALBIC, which starts with COLA's plan and adapts it, and one for COLA, from scratch."""
     rng = np.random.default_rng(1)
     cluster = fluctuating(nodes, groups, 0, rng)
     traffic = one_to_one(cluster, nodes // 2, share, rng)

@@ -63,7 +63,7 @@ def _against_flux(size: int, lab: Lab) -> Outcome:
     rows: list[Row] = []
     for max_migrations, varies in lab.each(list(product(lab.grid.migrations, lab.grid.fluctuations))):
         cluster = fluctuating(nodes, groups, varies, np.random.default_rng(varies))
-        found = milp(cluster, max_migrations=most, seconds=seconds)
+        found = milp(cluster, max_migrations=max_migrations, seconds=seconds)
         plans = {
             "none": cluster.node,
             "Flux": flux(cluster, max_migrations),
