@@ -2,7 +2,7 @@ package org.apache.spark.sql.saltwise.local
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, TypedImperativeAggregate}
+import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.execution.aggregate.AggregationIterator
 import org.apache.spark.sql.saltwise.{Local, SkewOptions}
 import org.apache.spark.sql.saltwise.sketch.SpaceSaving

@@ -12,11 +12,11 @@ import org.apache.spark.sql.saltwise.SkewOptions
 /**
  * Combines the rows of head keys into states, and lets the rows of tail keys pass.
  *
- * A SpaceSaving summary of bounded size finds the head, and its counters hold the states. A key gets
- * a state once the summary is sure of enough rows of it. Where states grow ([[GrowingStates]]), the
- * key also needs a share of theta of all rows so far. A state leaves when its counter is given to
- * another key. A row whose key has no state leaves raw. Two keys with the same hash never share a
- * state.
+ * A SpaceSaving summary of bounded size finds the head, and its counters hold the states. A key
+ * gets a state once the summary is sure of enough rows of it. Where states grow
+ * ([[GrowingStates]]), the key also needs a share of theta of all rows so far. A state leaves when
+ * its counter is given to another key. A row whose key has no state leaves raw. Two keys with the
+ * same hash never share a state.
  *
  * @param grouping   the keys
  * @param aggregates the functions in Partial mode

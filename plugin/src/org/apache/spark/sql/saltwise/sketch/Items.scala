@@ -7,8 +7,8 @@ import org.apache.spark.sql.saltwise.plan.GroupingKeys
 import org.apache.spark.sql.types.DataType
 
 /**
- * The items on the counters of an [[ItemSketch]]. An item is a row of one column. `setCurrent` sets
- * the current item, and the methods of a counter refer to it.
+ * The items on the counters of an [[ItemSketch]]. An item is a row of one column. `setCurrent`
+ * sets the current item, which the methods with a counter refer to.
  */
 abstract class Items {
   /** Makes `row` the current item; returns the hash of its key. */
@@ -51,7 +51,8 @@ private final class Words extends Items {
     if (isNull) Items.HashSeed else XXH64.hashLong(word, Items.HashSeed)
   }
 
-  override def holdsCurrent(counter: Int): Boolean = words(counter) == word && nulls(counter) == isNull
+  override def holdsCurrent(counter: Int): Boolean =
+    words(counter) == word && nulls(counter) == isNull
 
   override def storeCurrent(counter: Int): Unit = {
     if (counter >= words.length) {
