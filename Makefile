@@ -36,6 +36,8 @@ lint: .venv/installed
 	$(BIN)/ruff format --check --quiet
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	@! grep -rn --include='*.scala' -E '.{101}' plugin || \
+		{ echo "These lines of Scala have more than 100 columns: shorten them."; exit 1; }
 
 # The smoke tests on every supported Spark, from the wheel; make test-matrix VERSIONS="3.5.9 4.3.0" takes fewer.
 test-matrix: wheel
