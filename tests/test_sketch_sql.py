@@ -449,6 +449,26 @@ def test_a_newer_sketch_is_refused(spark: SparkSession, sketch: bytes) -> None:
 
 
 @pytest.mark.parametrize(
+    ("item_type", "shown"),
+    [
+        ('{"type":"map","keyType":"string","valueType":"string","valueContainsNull":true}', "MAP<STRING, STRING>"),
+        ('{"type":"udt","class":"java.lang.Object","pyClass":null,"sqlType":"integer"}', None),
+    ],
+)
+def test_a_forged_type_of_items_is_refused_before_its_items_are_read(
+    spark: SparkSession, sketch: bytes, item_type: str, shown: str | None
+) -> None:
+    length = struct.unpack("<i", sketch[5:9])[0]
+    declared = sketch[9 : 9 + length].replace(b'"string"', item_type.encode())
+    forged = with_checksum(sketch[:5] + struct.pack("<i", len(declared)) + declared + sketch[9 + length : -4])
+
+    found = refusal(spark, f"SELECT space_saving_top(X'{forged.hex()}')")
+
+    why = f"items cannot be of type {shown}" if shown else "it names a class as its type"
+    assert found == f"the sketch is damaged: {why}; {SKETCH}"
+
+
+@pytest.mark.parametrize(
     ("what", "header"),
     [
         ("no capacity", (0, 4, 0, 3)),

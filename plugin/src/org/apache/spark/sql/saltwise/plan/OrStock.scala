@@ -10,6 +10,9 @@ import org.apache.spark.sql.saltwise.SaltwiseException
  * class of the plugin cannot be loaded.
  */
 object OrStock {
+  /** A name and no class, so that it is there when the class cannot be loaded. */
+  private val Logger = "org.apache.spark.sql.saltwise.plan.SkewAggregation"
+
   @volatile private var logged = false
 
   /** Returns `rewrite`, or `stock` where `rewrite` fails. Mistakes of the user are still raised. */
@@ -23,7 +26,7 @@ object OrStock {
 
   private def logOnce(cause: Throwable): Unit = if (!logged) {
     logged = true
-    org.slf4j.LoggerFactory.getLogger(classOf[SkewAggregation]).warn(
+    org.slf4j.LoggerFactory.getLogger(Logger).warn(
       "Saltwise left a query as Spark planned it, because this Spark does not fit the plugin; " +
         "further occurrences are not logged.", cause)
   }

@@ -7,7 +7,7 @@ import java.util.zip.CRC32
 
 import scala.util.control.NonFatal
 
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.catalyst.expressions.{RowOrdering, UnsafeRow}
 import org.apache.spark.sql.saltwise.SaltwiseException
 import org.apache.spark.sql.types.{DataType, StructType}
 
@@ -177,7 +177,10 @@ object ItemSketch {
   private def typeOf(json: String): DataType = {
     // Reading a user-defined type would run code of the class that it names.
     if (json.contains("\"udt\"")) damaged("it names a class as its type")
-    DataType.fromJson(json).asInstanceOf[StructType].head.dataType
+    val itemType = DataType.fromJson(json).asInstanceOf[StructType].head.dataType
+    // Other types keep sizes inside of their bytes, which nobody has checked.
+    if (!RowOrdering.isOrderable(itemType)) damaged(s"items cannot be of type ${itemType.sql}")
+    itemType
   }
 
   private def typeJson(itemType: DataType): String = new StructType().add("item", itemType).json
