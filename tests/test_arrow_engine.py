@@ -417,7 +417,7 @@ def test_averages_that_would_differ_are_refused(spark: SparkSession, call: str, 
     [
         (
             {"strategy": "auto"},
-            "strategy is 'auto'; it must be one of hash, shuffle, pkg, dchoices, wchoices, roundrobin.",
+            f"strategy is 'auto'; it must be one of {', '.join(ROUTING)}.",
         ),
         ({"hot": [1]}, "hot is given, and engine='arrow' takes none: leave hot out, or group by the plugin."),
         ({"engine": "arow"}, "engine is 'arow'; it must be one of plugin, arrow; did you mean 'arrow'?"),

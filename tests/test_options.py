@@ -107,8 +107,8 @@ def test_hot_keys_are_refused_by_strategies_that_do_not_route(
     spark: SparkSession, rows: DataFrame, strategy: StrategyName
 ) -> None:
     message = (
-        f"hot is given, and strategy '{strategy}' does not route rows; name one of hash, shuffle, pkg, dchoices, "
-        "wchoices, roundrobin, or leave hot out."
+        f"hot is given, and strategy '{strategy}' does not route rows; name one of {', '.join(ROUTING)}, or leave hot "
+        "out."
     )
     with pytest.raises(SaltwiseValueError) as refused:
         skew_groupby(rows, "k", strategy=strategy, hot=[0])

@@ -104,7 +104,7 @@ REFUSED: list[tuple[str, list[list[Any]], str]] = [
     (
         "skew_worker",
         [[4], ["auto"], [1]],
-        "strategy is 'auto'; it must be one of hash, shuffle, pkg, dchoices, wchoices, roundrobin.",
+        f"strategy is 'auto'; it must be one of {', '.join(ROUTING)}.",
     ),
 ]
 NULLS_AMONG_NUMBERS = "SELECT heavy_hitters(k, 2) FROM VALUES (7L), (NULL), (7L) AS t(k)"

@@ -21,6 +21,7 @@ from saltwise.placement.consistent_hash import ConsistentHash
 from saltwise.placement.largest_first import largest_first
 from saltwise.placement.partition_function import UniformHash
 from saltwise.placement.prediction import predict_placements
+from saltwise.strategies import STRATEGIES
 from saltwise.streams import zipf_shares
 
 if TYPE_CHECKING:
@@ -218,8 +219,7 @@ def test_pivot_agrees(visits: DataFrame) -> None:
     [
         (
             {"strategy": "dchoise"},
-            "strategy is 'dchoise'; it must be one of auto, split, local, hash, shuffle, pkg, dchoices, wchoices, roundrobin, "
-            "consistent, offgreedy, scan, redist, readj; did you mean 'dchoices'?",
+            f"strategy is 'dchoise'; it must be one of {', '.join(STRATEGIES)}; did you mean 'dchoices'?",
         ),
         ({"partitions": 0}, "partitions is 0; it must be a whole number of at least 1."),
         ({"partitions": 2.5}, "partitions is 2.5; it must be a whole number of at least 1."),
@@ -251,8 +251,7 @@ def test_a_wrong_option_is_refused_in_one_sentence(visits: DataFrame, options: d
     [
         (
             "SKEW_GROUPBY(pgk)",
-            "strategy is 'pgk'; it must be one of auto, split, local, hash, shuffle, pkg, dchoices, wchoices, roundrobin, "
-            "consistent, offgreedy, scan, redist, readj; did you mean 'pkg'?",
+            f"strategy is 'pgk'; it must be one of {', '.join(STRATEGIES)}; did you mean 'pkg'?",
         ),
         (
             "SKEW_GROUPBY(pkg, 'partition=3')",
