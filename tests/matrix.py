@@ -56,7 +56,16 @@ def commands(venv: Path, wheel: Path, version: str) -> list[list[str | Path]]:
     )
     # Other files may import what only the newest environment has.
     files = [path for path in sorted(ROOT.glob("tests/test_*.py")) if "mark.smoke" in path.read_text()]
-    smoke = ["-q", "-m", "smoke", "-p", "no:cacheprovider", "--import-mode=importlib", "--rootdir=tests", *files]
+    smoke: list[str | Path] = [
+        "-q",
+        "-m",
+        "smoke",
+        "-p",
+        "no:cacheprovider",
+        "--import-mode=importlib",
+        "--rootdir=tests",
+        *files,
+    ]
     return [
         *make_venv,
         [*install, f"pyspark=={version}", f"{wheel}[aggregates,simulate]", *TOOLS],
