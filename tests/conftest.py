@@ -27,7 +27,8 @@ PLACED = "Exchange placement("
 
 # Tests run for seconds, so a JVM that compiles quickly and does little in the background is done sooner. The processes
 # that tests start inherit it. What Spark generates and how Spark plans stay as they are.
-JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# The code cache is as large as it is without the first option, or the JVM would throw away what it compiled.
+JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 
 # The examples of properties. quick: the same ones every time, so that nobody meets another's failure, and few.
 # full: new ones every time, and many; the report of a failure says how to run it again.
@@ -66,6 +67,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--full"):
         settings.load_profile("full")
     os.environ.setdefault("SPARK_SUBMIT_OPTS", JVM_OPTIONS)
+    # Numba too compiles quickly and not well, and keeps that apart from what users of this checkout run.
+    os.environ.setdefault("NUMBA_OPT", "1")
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(config.rootpath / ".pytest_cache" / "numba"))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
