@@ -214,6 +214,23 @@ def test_pivot_agrees(visits: DataFrame) -> None:
     assert rows[0] == rows[1]
 
 
+def test_cogroups_agree(visits: DataFrame) -> None:
+    def sizes(left: Any, right: Any) -> Any:
+        import pandas as pd
+
+        return pd.DataFrame({"left": [len(left)], "right": [len(right)]})
+
+    few = visits.where("ms < 100")
+    stock = visits.groupBy("user").cogroup(few.groupBy("user"))
+    ours = [
+        skew_groupby(visits, "user").cogroup(skew_groupby(few, "user")),
+        skew_groupby(visits, "user").cogroup(few.groupBy("user")),
+        visits.groupBy("user").cogroup(skew_groupby(few, "user")),  # type: ignore[arg-type]
+    ]
+    found = [sorted(each.applyInPandas(sizes, "left long, right long").collect()) for each in [stock, *ours]]
+    assert found == [found[0]] * 4
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
