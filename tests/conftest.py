@@ -66,6 +66,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--full"):
         settings.load_profile("full")
+    # What the command prints depends on it, and processes of pytest-xdist have it from readline.
+    os.environ.pop("COLUMNS", None)
     os.environ.setdefault("SPARK_SUBMIT_OPTS", JVM_OPTIONS)
     # Numba too compiles quickly and not well, and keeps that apart from what users of this checkout run.
     os.environ.setdefault("NUMBA_OPT", "1")
