@@ -176,7 +176,7 @@ def test_configuring_a_spark_that_runs_already_is_refused(without_plugin: dict[s
 
 
 def test_a_class_that_cannot_link_leaves_the_plan_alone_and_logs_once(spark: SparkSession, tmp_path: Path) -> None:
-    missing = "org/apache/spark/sql/saltwise/SkewReceiveExec.class"
+    missing = "org/apache/spark/sql/saltwise/routing/SkewReceiveExec.class"
     jar = tmp_path / "does-not-fit.jar"
     with ZipFile(saltwise.jar_path(spark.version)) as whole, ZipFile(jar, "w") as lacking:
         assert missing in whole.namelist()
@@ -193,4 +193,4 @@ def test_a_class_that_cannot_link_leaves_the_plan_alone_and_logs_once(spark: Spa
     assert answer["rows"] == stock
     assert [plan for plan in answer["plans"] if "Skew" in plan] == []
     assert log.count(LOGGED) == 1
-    assert "java.lang.NoClassDefFoundError: org/apache/spark/sql/saltwise/SkewReceiveExec" in log
+    assert "java.lang.NoClassDefFoundError: org/apache/spark/sql/saltwise/routing/SkewReceiveExec" in log
