@@ -421,7 +421,7 @@ def test_averages_that_would_differ_are_refused(spark: SparkSession, call: str, 
         ),
         (
             {"hot": [1]},
-            "hot is given, and engine='arrow' has no use for it: leave hot out, or group by Spark's functions.",
+            "hot is given, and engine='arrow' has no use for it: leave hot out, or group by the plugin.",
         ),
         ({"engine": "arow"}, "engine is 'arow'; it must be one of plugin, arrow; did you mean 'arrow'?"),
         ({"partitions": 0}, "partitions is 0; it must be a whole number of at least 1."),

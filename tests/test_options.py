@@ -68,8 +68,17 @@ GIVEN: list[tuple[str, Any]] = [("hot", [0]), ("cost", "bytes"), ("placement", U
 
 
 @pytest.mark.parametrize(("name", "value"), GIVEN)
-@pytest.mark.parametrize("user", ["an Aggregator", "merge=", "engine='arrow'"])
-def test_what_has_no_use_for_an_option_refuses_it(rows: DataFrame, user: str, name: str, value: Any) -> None:
+@pytest.mark.parametrize(
+    ("user", "instead"),
+    [
+        ("an Aggregator", "aggregate by Spark's functions"),
+        ("merge=", "leave merge out"),
+        ("engine='arrow'", "group by the plugin"),
+    ],
+)
+def test_what_has_no_use_for_an_option_refuses_it(
+    rows: DataFrame, user: str, instead: str, name: str, value: Any
+) -> None:
     counted, added = count_rows()
     calls: Mapping[str, Callable[[], object]] = {
         "an Aggregator": lambda: skew_groupby(rows, "k", **{name: value}).agg(Moments("v")),
@@ -78,9 +87,7 @@ def test_what_has_no_use_for_an_option_refuses_it(rows: DataFrame, user: str, na
     }
     with pytest.raises(SaltwiseValueError) as refused:
         calls[user]()
-    assert str(refused.value) == (
-        f"{name} is given, and {user} has no use for it: leave {name} out, or group by Spark's functions."
-    )
+    assert str(refused.value) == (f"{name} is given, and {user} has no use for it: leave {name} out, or {instead}.")
 
 
 @pytest.mark.parametrize("strategy", ["split", "offgreedy", "readj"])

@@ -424,11 +424,11 @@ def test_a_query_that_cannot_be_placed_is_refused(rows: DataFrame, options: dict
         ),
         (
             {"placement": UniformHash(4), "engine": "arrow"},
-            "placement is given, and engine='arrow' has no use for it: leave placement out, or group by Spark's functions.",
+            "placement is given, and engine='arrow' has no use for it: leave placement out, or group by the plugin.",
         ),
         (
             {"cost": "bytes", "engine": "arrow"},
-            "cost is given, and engine='arrow' has no use for it: leave cost out, or group by Spark's functions.",
+            "cost is given, and engine='arrow' has no use for it: leave cost out, or group by the plugin.",
         ),
     ],
 )

@@ -293,7 +293,7 @@ def skew_groupby(
         )
     grouping = Grouping(df, cols, options, placement)
     if engine == "arrow":
-        grouping.refuse_unused("engine='arrow'")
+        grouping.refuse_unused("engine='arrow'", "group by the plugin")
     else:
         require_plugin(df.sparkSession)
         if placement is not None:

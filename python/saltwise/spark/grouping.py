@@ -38,11 +38,12 @@ class Grouping:
         """Settle the options with those of the session: see :func:`saltwise.options.settle`."""
         return settle(self.options, session_options(self.rows.sparkSession), strategies, default)
 
-    def refuse_unused(self, user: str) -> None:
+    def refuse_unused(self, user: str, instead: str) -> None:
         """Raise where an option was given that this kind of group-by has no use for.
 
         Args:
             user: what has no use for hot keys and placement, such as "merge=".
+            instead: what to do where the option is wanted.
 
         Raises:
             SaltwiseValueError: there is such an option.
@@ -51,5 +52,5 @@ class Grouping:
         for name, value in given.items():
             if value is not None:
                 raise SaltwiseValueError(
-                    f"{name} is given, and {user} has no use for it: leave {name} out, or group by Spark's functions."
+                    f"{name} is given, and {user} has no use for it: leave {name} out, or {instead}."
                 )

@@ -54,7 +54,7 @@ def apply_split(
         SaltwiseValueError: a key is a struct, an array or a map, a column is an interval of months, the strategy does
             not split, or an option was given that there is no use for.
     """
-    grouping.refuse_unused("merge=")
+    grouping.refuse_unused("merge=", "leave merge out")
     settled = grouping.settle(ROUTING, "dchoices")
     df = grouping.rows
     result = df.sparkSession.createDataFrame([], schema).schema

@@ -53,7 +53,7 @@ def aggregate(grouping: Grouping, exprs: Sequence[Any], observation: Observation
         SaltwiseValueError: a Column is not one call of an aggregate function, a column does not travel by Arrow,
             Aggregators cannot use the strategy, or an option was given that they have no use for.
     """
-    grouping.refuse_unused("an Aggregator")
+    grouping.refuse_unused("an Aggregator", "aggregate by Spark's functions")
     settled = grouping.settle(USABLE)
     query = _query(grouping, exprs)
     rows = grouping.rows.select(*query.travelling)
