@@ -10,7 +10,6 @@ True
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +23,7 @@ import pyarrow as pa
 from . import _jit
 from .errors import SaltwiseError, SaltwiseValueError
 from .keys import XxhashMissingError, key_hashes
-from .options import COUNTERS_PER_HEAD_KEY, EPSILON, default_theta
+from .options import EPSILON, default_capacity, default_theta
 from .splitting.compiled_hash import Ints, Longs, workers_of
 from .splitting.greedy import off_greedy
 from .splitting.head import in_head
@@ -254,7 +253,7 @@ def _run(stream: Stream, source_keys: Stream | None, setup: _Setup) -> _Run:
     not_placed = np.int32(-1)
     placed = off_greedy(ids, len(keys), setup.workers) if setup.scheme == "off-greedy" else not_placed
     table = key_table(_hashes(keys), setup.workers, placed)
-    capacity = math.ceil(COUNTERS_PER_HEAD_KEY / settings.theta)
+    capacity = default_capacity(settings.theta)
     sources = new_sources(setup.sources, setup.workers, len(keys), settings, capacity)
     source_of = np.empty(0, np.int32)
     if setup.feed == "keyed":

@@ -25,9 +25,9 @@ def predict_placements(keys: Sequence[tuple[int, float]], workers: int, theta: f
         theta: share from which ``readj`` looks at a key.
 
     Returns:
-        By strategy: ``hash``; ``consistent``; ``offgreedy``, which places these keys largest first; and ``readj``, here
-        from the consistent hash on, as there is no function in use. It is left out where numba is not installed, since
-        it takes minutes then.
+        By strategy: ``hash``; ``consistent``; ``offgreedy``, which places these keys largest first; and ``readj``. Here
+        readj starts from the consistent hash, as there is no function in use. Where numba is not installed, it is left
+        out, since it would take minutes.
 
     >>> {name: round(value, 1) for name, value in predict_placements([(7, 0.5)], workers=4, theta=0.05).items()}
     {'hash': 2.5, 'consistent': 2.5, 'offgreedy': 2.5, 'readj': 2.5}
