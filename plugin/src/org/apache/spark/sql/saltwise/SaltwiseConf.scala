@@ -1,7 +1,5 @@
 package org.apache.spark.sql.saltwise
 
-import java.util.concurrent.TimeUnit
-
 import org.apache.spark.internal.config.{ConfigEntry, OptionalConfigEntry}
 import org.apache.spark.network.util.ByteUnit
 import org.apache.spark.sql.internal.SQLConf
@@ -20,8 +18,8 @@ object SaltwiseConf {
     .createWithDefault(false)
 
   val Strategy: ConfigEntry[String] = buildConf(Prefix + "strategy")
-    .doc("How rows are sent to workers: " + Strategies.names.mkString(", ") + ". auto samples " +
-      "the keys, predicts the cost of each plan, and takes the cheapest plan.")
+    .doc("How rows are sent to workers: " + Strategies.names.mkString(", ") + ". auto combines " +
+      "rows in the map tasks where that pays, and reads what is still oversize in slices.")
     .version("0.1.0")
     .stringConf
     .createWithDefault(Auto.name)
@@ -54,17 +52,10 @@ object SaltwiseConf {
 
   val SketchCapacity: OptionalConfigEntry[Int] = buildConf(Prefix + "sketch.capacity")
     .doc("The number of counters in a SpaceSaving sketch, at least 1/theta. Default: 4/theta, " +
-      "2048 for local, and 10000 for placement.")
+      "32768 for local and auto, and 10000 for placement.")
     .version("0.1.0")
     .intConf
     .createOptional
-
-  val SampleTimeout: ConfigEntry[Long] = buildConf(Prefix + "auto.sampleTimeout")
-    .doc("How long auto may sample the scan that a key comes from, while it plans. With 0 it " +
-      "does not sample.")
-    .version("0.1.0")
-    .timeConf(TimeUnit.MILLISECONDS)
-    .createWithDefaultString("2s")
 
   val SmallInput: ConfigEntry[Long] = buildConf(Prefix + "auto.smallInput")
     .doc("auto leaves inputs of at most this many bytes alone, as Spark estimates them. They are " +
@@ -74,7 +65,8 @@ object SaltwiseConf {
     .createWithDefaultString("1m")
 
   val LocalMemory: ConfigEntry[Long] = buildConf(Prefix + "local.memory")
-    .doc("A map task of local sends its states of hot keys once they hold this many bytes of rows.")
+    .doc("A map task of local or auto sends its states once they hold this many bytes, or once " +
+      "Spark needs their memory.")
     .version("0.1.0")
     .bytesConf(ByteUnit.BYTE)
     .createWithDefaultString("32m")

@@ -32,11 +32,16 @@ class SaltwiseExtensions extends (SparkSessionExtensions => Unit) {
     // Where Spark chooses operators. The child of an aggregate is not planned yet at this point, so
     // nothing is planned twice.
     extensions.injectPlannerStrategy(SkewAggregation(_))
-    // Between the stages of adaptive execution.
+    // After Spark has placed the exchanges of an adaptive plan, and again after each of its stages.
+    extensions.injectQueryStagePrepRule(_ => RewriteSkewGroupBys(adaptive = true))
     extensions.injectQueryStagePrepRule(_ => SplitSkewedPartitions)
     // Last, because no rule moves projections after this point.
     extensions.injectColumnar(_ => new ColumnarRule {
       override def preColumnarTransitions: Rule[SparkPlan] = OrderRowsOfSkewWorkers
+    })
+    // An adaptive plan has no aggregate left to rewrite here.
+    extensions.injectColumnar(_ => new ColumnarRule {
+      override def preColumnarTransitions: Rule[SparkPlan] = RewriteSkewGroupBys(adaptive = false)
     })
   }
 }

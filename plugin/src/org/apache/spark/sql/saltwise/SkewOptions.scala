@@ -3,33 +3,30 @@ package org.apache.spark.sql.saltwise
 import java.util.Locale
 
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.saltwise.routing.{HashRouter, HeadKey, KeyRouter}
+import org.apache.spark.sql.saltwise.routing.{HeadKey, KeyRouter}
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
  * How an aggregate is rewritten.
  *
- * @param parameters   the parameters of the strategy, also of one that auto chooses later
+ * @param parameters   the parameters of the strategy
  * @param workersGiven whether the user gave n; otherwise n is Spark's default
  * @param hot          hot keys that are known before the query runs, as JSON
  * @param placement    how keys are placed
- * @param why          why auto chose the strategy
  */
 final case class SkewOptions(
     strategy: Strategy,
     parameters: Parameters,
     workersGiven: Boolean,
     hot: Option[String],
-    placement: PlacementOptions,
-    why: Option[String] = None) {
+    placement: PlacementOptions) {
 
   /** n */
   def workers: Int = parameters.workers
 
-  /** A router for one source. `known` is the head that it starts with. `split` shuffles by key. */
+  /** A router for one source. `known` is the head that it starts with. */
   def router(source: Int, known: Seq[HeadKey] = Nil): KeyRouter = strategy match {
     case routing: Routing => routing.router(workers, source, known)
-    case Split => new HashRouter(workers)
     case other => throw new IllegalStateException(s"strategy ${other.name} has no router")
   }
 
@@ -44,7 +41,7 @@ final case class SkewOptions(
     if (strategy == Split) copy(strategy = DChoices(parameters)) else this
 
   override def toString: String =
-    s"${strategy.name}, n=$workers${strategy.described(hot.isDefined)}${why.fold("")("; " + _)}"
+    s"${strategy.name}, n=$workers${strategy.described(hot.isDefined)}"
 }
 
 /**

@@ -81,17 +81,19 @@ case object Auto extends Strategy("auto")
 /** Shuffles rows by key once, and reads oversize partitions in slices. */
 case object Split extends Strategy("split")
 
-/** Combines the rows of head keys in the map task, and sends the other rows as they are. */
-final case class Local(theta: Double, capacity: Int) extends Strategy("local") {
-  override def described(hotKeysGiven: Boolean): String = s", capacity=$capacity"
-}
+/**
+ * Combines rows in the map task where that pays, and sends the others as they are.
+ *
+ * @param counters the number of counters in the summary of a map task
+ */
+final case class Local(counters: Int) extends Strategy("local")
 
 object Local {
 
-  /** Keys that are combined at a time, including keys that are far too rare to fill a worker. */
-  private val Capacity = 2048
+  /** As many as fit into the cache of a core. */
+  private val Counters = 1 << 15
 
-  def apply(p: Parameters): Local = Local(p.theta, p.counters.getOrElse(Capacity))
+  def apply(p: Parameters): Local = Local(p.counters.getOrElse(Counters))
 }
 
 /** Key grouping (KG). */

@@ -66,7 +66,6 @@ final case class AnalyzeKeysExec(source: String, keys: Seq[String], output: Seq[
     store.read()
     val analyzed = analyze(relation, columns, state)
     store.write(analyzed.toJson)
-    KnownKeys.forget()
     val hottest = analyzed.sketch.top(1).headOption
       .map(analyzed.sketch.count(_).toDouble / analyzed.rows)
     val row = InternalRow(

@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LogicalPlan}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.exchange._
-import org.apache.spark.sql.internal.{SessionState, SharedState}
+import org.apache.spark.sql.internal.{SessionState, SharedState, SQLConf}
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.types.StringType
 
@@ -21,12 +21,15 @@ import org.apache.spark.sql.types.StringType
  */
 object SparkCompat {
 
-  /** An exchange. AQE keeps its number of partitions. */
-  def exchange(partitioning: Partitioning, child: SparkPlan): ShuffleExchangeExec = {
+  /** An exchange. With the default origin, AQE keeps its number of partitions. */
+  def exchange(
+      partitioning: Partitioning,
+      child: SparkPlan,
+      origin: ShuffleOrigin = REPARTITION_BY_NUM): ShuffleExchangeExec = {
     val noAdvisorySize: Option[Long] = None
     val notPipelined = java.lang.Boolean.FALSE
     construct[ShuffleExchangeExec](
-      Seq(partitioning, child, REPARTITION_BY_NUM: ShuffleOrigin, noAdvisorySize), notPipelined)
+      Seq(partitioning, child, origin, noAdvisorySize), notPipelined)
   }
 
   /** An aggregate over all rows. */
@@ -61,6 +64,15 @@ object SparkCompat {
       val streams = shared.activeStreamingQueries.asInstanceOf[JavaMap[UUID, StreamingQuery]]
       Option(streams.get(UUID.fromString(id)))
     }
+
+  /**
+   * Whether a map task that runs again must write the same rows, in any order, or else Spark may
+   * end the job. So it is from Spark 4.2 on.
+   */
+  def checksRows(conf: SQLConf): Boolean =
+    SQLConf.containsConfigKey(RowChecksums) && conf.getConfString(RowChecksums).toBoolean
+
+  private val RowChecksums = "spark.sql.shuffle.orderIndependentChecksum.enabled"
 
   /** Whether equal strings of this type may have different bytes. Spark 3.5 has no collations. */
   def isCollated(string: StringType): Boolean =

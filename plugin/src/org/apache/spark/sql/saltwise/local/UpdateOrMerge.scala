@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.expressions.aggregate.ApproximatePercentile.PercentileDigest
 import org.apache.spark.sql.saltwise.plan.StateFields
-import org.apache.spark.sql.types.DataType
+import org.apache.spark.sql.types.{DataType, StructField, StructType}
 
 /**
  * Aggregates rows of two kinds in one pass: a raw row updates the buffer, and a row that carries a
@@ -16,22 +16,21 @@ import org.apache.spark.sql.types.DataType
  */
 object UpdateOrMerge {
 
-  /** @param renamed the columns that have another name in the rows of both kinds */
-  def apply(
-      aggregate: AggregateExpression,
-      renamed: AttributeMap[Attribute],
-      state: StateFields,
-      first: Int): AggregateExpression = {
-    val rebound = aggregate.transform {
-      case column: AttributeReference => renamed.getOrElse(column, column)
-    }.asInstanceOf[AggregateExpression]
-    val function = (rebound.aggregateFunction: @unchecked) match {
-      case inner: DeclarativeAggregate => UpdateOrMergeDeclarative(inner, state, first)
-      case inner: TypedImperativeAggregate[_] => UpdateOrMergeTyped(inner, state, first)
-      case inner: ImperativeAggregate => UpdateOrMergeImperative(inner, state, first)
+  /** The aggregates of a reduce side that reads these rows. */
+  def apply(rows: RawRows): Seq[AggregateExpression] = {
+    val buffers = rows.aggregates.map(_.aggregateFunction.aggBufferAttributes)
+    val state = StateFields(rows.state, StructType(buffers.flatten.map(field =>
+      StructField(field.name, field.dataType, field.nullable))))
+    rows.aggregates.zip(buffers.scanLeft(0)(_ + _.length)).map { case (aggregate, first) =>
+      val function = (aggregate.aggregateFunction: @unchecked) match {
+        case inner: DeclarativeAggregate => UpdateOrMergeDeclarative(inner, state, first)
+        case inner: TypedImperativeAggregate[_] => UpdateOrMergeTyped(inner, state, first)
+        case inner: ImperativeAggregate => UpdateOrMergeImperative(inner, state, first)
+      }
+      // The rows of a state were filtered before they were combined.
+      val filter = aggregate.filter.map(Or(IsNotNull(state), _))
+      aggregate.copy(function, Complete, filter = filter)
     }
-    // The rows of a state were filtered before they were combined.
-    rebound.copy(function, Complete, filter = rebound.filter.map(Or(IsNotNull(state), _)))
   }
 }
 

@@ -1,34 +1,133 @@
 package org.apache.spark.sql.saltwise.plan
 
-import org.apache.spark.sql.catalyst.expressions.{Expression, NamedExpression}
-import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
-import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.execution.aggregate._
+import scala.annotation.tailrec
 
-/** Turns an aggregate in two phases into one in a single phase. */
-object AggregatePhases {
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, NamedExpression}
+import org.apache.spark.sql.catalyst.expressions.aggregate._
+import org.apache.spark.sql.execution.{SortExec, SparkPlan}
+import org.apache.spark.sql.execution.aggregate._
+import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
+
+/**
+ * An aggregate as Spark plans it, with a shuffle between its two phases:
+ * `last(Final) - exchange(k) - first(Partial)`. A phase that sorts has a Sort below it.
+ */
+final case class AggregatePhases(
+    last: BaseAggregateExec, exchange: ShuffleExchangeExec, first: BaseAggregateExec) {
+  import AggregatePhases._
+
+  /** What the first phase reads. */
+  def rows: SparkPlan = belowSort(first.child)
+
+  /** n, the number of partitions of the shuffle. */
+  def workers: Int = exchange.outputPartitioning.numPartitions
 
   /**
-   * The last phase, reading `child` in place of the first phase. Its result columns stay.
+   * The same two phases over other rows.
    *
-   * @param last       the phase that returns the results
-   * @param clustered  the required clustering of the rows; None where they are grouped already
-   * @param grouping   the keys, in terms of `child`
-   * @param aggregates the functions in Complete mode, in terms of `child`
-   * @return None where `last` is not an operator of Spark
+   * @param keys       the keys, among the columns of `rows`
+   * @param aggregates the functions, in terms of `rows`
+   */
+  def inTwoPhases(
+      keys: Seq[Attribute], aggregates: Seq[AggregateExpression], rows: SparkPlan): SparkPlan = {
+    val functions = aggregates.map(_.aggregateFunction)
+    val partial = replaced(
+      first,
+      clustered = first.requiredChildDistributionExpressions,
+      keys,
+      aggregates.map(_.copy(mode = Partial)),
+      functions.flatMap(_.aggBufferAttributes),
+      offset = 0,
+      keys ++ functions.flatMap(_.inputAggBufferAttributes),
+      rows)
+    replaced(
+      last,
+      last.requiredChildDistributionExpressions,
+      keys,
+      aggregates.map(_.copy(mode = Final, filter = None)),
+      last.aggregateAttributes,
+      last.initialInputBufferOffset,
+      last.resultExpressions,
+      exchange.withNewChildren(Seq(partial)))
+  }
+
+  /** The same two phases over the same rows, read by another operator. */
+  def inTwoPhases(rows: SparkPlan): SparkPlan =
+    inTwoPhases(keys, first.aggregateExpressions, rows)
+
+  /**
+   * One phase over rows whose groups are whole.
+   *
+   * @param clustered whether the partitioning of the rows shows that groups are whole
    */
   def inOnePhase(
-      last: SparkPlan,
-      clustered: Option[Seq[Expression]],
-      grouping: Seq[NamedExpression],
+      keys: Seq[Attribute],
       aggregates: Seq[AggregateExpression],
-      child: SparkPlan): Option[SparkPlan] = last match {
-    case node: HashAggregateExec => Some(node.copy(clustered, groupingExpressions = grouping,
-      aggregateExpressions = aggregates, initialInputBufferOffset = 0, child = child))
-    case node: ObjectHashAggregateExec => Some(node.copy(clustered, groupingExpressions = grouping,
-      aggregateExpressions = aggregates, initialInputBufferOffset = 0, child = child))
-    case node: SortAggregateExec => Some(node.copy(clustered, groupingExpressions = grouping,
-      aggregateExpressions = aggregates, initialInputBufferOffset = 0, child = child))
+      clustered: Boolean,
+      rows: SparkPlan): SparkPlan =
+    replaced(
+      last,
+      if (clustered) Some(keys) else None,
+      keys,
+      aggregates.map(_.copy(mode = Complete)),
+      last.aggregateAttributes,
+      offset = 0,
+      last.resultExpressions,
+      rows)
+
+  def inOnePhase(clustered: Boolean, rows: SparkPlan): SparkPlan =
+    inOnePhase(keys, first.aggregateExpressions, clustered, rows)
+
+  private def keys: Seq[Attribute] = first.groupingExpressions.map(_.toAttribute)
+}
+
+object AggregatePhases {
+
+  /** None where Spark needs no shuffle between the phases. */
+  def of(stock: SparkPlan): Option[AggregatePhases] = stock match {
+    case last: BaseAggregateExec => belowSort(last.child) match {
+      case exchange: ShuffleExchangeExec => exchange.child match {
+        case first: BaseAggregateExec if hasMode(last, Final) && hasMode(first, Partial) =>
+          Some(AggregatePhases(last, exchange, first))
+        case _ => None
+      }
+      case _ => None
+    }
     case _ => None
+  }
+
+  private def hasMode(node: BaseAggregateExec, mode: AggregateMode): Boolean =
+    node.aggregateExpressions.forall(_.mode == mode)
+
+  @tailrec
+  private def belowSort(plan: SparkPlan): SparkPlan = plan match {
+    case sort: SortExec if !sort.global => belowSort(sort.child)
+    case other => other
+  }
+
+  private def replaced(
+      node: BaseAggregateExec,
+      clustered: Option[Seq[Expression]],
+      keys: Seq[NamedExpression],
+      aggregates: Seq[AggregateExpression],
+      attributes: Seq[Attribute],
+      offset: Int,
+      results: Seq[NamedExpression],
+      rows: SparkPlan): SparkPlan = {
+    val phase: SparkPlan = node match {
+      case hash: HashAggregateExec => hash.copy(clustered, groupingExpressions = keys,
+        aggregateExpressions = aggregates, aggregateAttributes = attributes,
+        initialInputBufferOffset = offset, resultExpressions = results, child = rows)
+      case objects: ObjectHashAggregateExec => objects.copy(clustered, groupingExpressions = keys,
+        aggregateExpressions = aggregates, aggregateAttributes = attributes,
+        initialInputBufferOffset = offset, resultExpressions = results, child = rows)
+      case sort: SortAggregateExec => sort.copy(clustered, groupingExpressions = keys,
+        aggregateExpressions = aggregates, aggregateAttributes = attributes,
+        initialInputBufferOffset = offset, resultExpressions = results, child = rows)
+    }
+    phase.requiredChildOrdering.head match {
+      case Nil => phase
+      case ordering => phase.withNewChildren(Seq(SortExec(ordering, global = false, rows)))
+    }
   }
 }

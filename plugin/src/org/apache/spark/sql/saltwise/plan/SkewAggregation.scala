@@ -7,15 +7,12 @@ import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.execution.{PlanLater, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
-import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
+import org.apache.spark.sql.execution.aggregate.{BaseAggregateExec, HashAggregateExec}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.saltwise.{Auto, Local, SaltwiseConf, SkewOptions, Split}
-import org.apache.spark.sql.saltwise.auto.{AutoStrategy, Cluster, KnownKeys, PlanCosts}
 import org.apache.spark.sql.saltwise.compat.SparkCompat
-import org.apache.spark.sql.saltwise.local.LocalAggregation
 import org.apache.spark.sql.saltwise.placement.{LeftAlone, Placed}
 import org.apache.spark.sql.saltwise.routing._
-import org.apache.spark.sql.saltwise.split.SplitAggregation
 import org.apache.spark.sql.saltwise.streaming.Routed
 import org.apache.spark.sql.types.IntegerType
 
@@ -34,8 +31,8 @@ import org.apache.spark.sql.types.IntegerType
  * Spark's own strategy plans the aggregate, and SkewRoute goes below that plan. So every aggregate
  * that merges in Spark works unchanged. Final merges the states that Partial makes: at most d for a
  * head key and two for a tail key. It does not matter which worker a row was sent to. The cost is
- * one more shuffle, of raw rows. The strategies `split` and `local` have their own plans,
- * [[SplitAggregation]] and [[LocalAggregation]].
+ * one more shuffle, of raw rows. The strategies `auto`, `split` and `local` have a plan of their
+ * own, [[RewriteSkewGroupBys]].
  *
  * If the conf or the hint is on and the aggregate is still left alone, the plan says why.
  */
@@ -59,36 +56,17 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
 
   private def planOrLeave(aggregate: Aggregate, hint: Map[String, String]): Seq[SparkPlan] =
     OrStock(Seq.empty[SparkPlan]) {
-      val options = SkewOptions.resolve(hint, conf)
+      val resolved = SkewOptions.resolve(hint, conf)
+      val options =
+        if (conf.adaptiveExecutionEnabled) resolved else resolved.withoutAdaptiveExecution
       val keys = GroupingKeys.of(aggregate)
       val stock = stockAggregation(aggregate)
       val rewritten = for {
         _ <- reasonToLeave(aggregate, options, stock).toLeft(())
-        chosen <- chooseStrategy(aggregate, options, stock)
-        routing <- resolveHotKeys(keys, aggregate.child, chosen, inHint = hint.contains("hot"))
+        routing <- resolveHotKeys(keys, aggregate.child, options, inHint = hint.contains("hot"))
       } yield stock.map(rewrite(aggregate, keys, routing, _))
       rewritten.fold(reason => stock.map(SkewLeftAloneExec(reason, _)), identity)
     }
-
-  /** Replaces auto by the strategy that it chooses. Left is why auto leaves the aggregate alone. */
-  private def chooseStrategy(
-      aggregate: Aggregate,
-      options: SkewOptions,
-      stock: Seq[SparkPlan]): Either[String, SkewOptions] = {
-    val adaptive = conf.adaptiveExecutionEnabled
-    if (options.strategy == Auto) {
-      AutoStrategy.choose(
-        stock.head,
-        options,
-        KnownKeys.of(aggregate, state, session.sparkContext),
-        Cluster(session.sparkContext.defaultParallelism, options.workers),
-        StableColumns.staysInPlace(aggregate.child),
-        adaptive)
-        .map { case (strategy, why) => options.copy(strategy = strategy, why = Some(why)) }
-    } else {
-      Right(if (adaptive) options else options.withoutAdaptiveExecution)
-    }
-  }
 
   private def rewrite(
       aggregate: Aggregate,
@@ -97,8 +75,7 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
       stock: SparkPlan): SparkPlan = {
     val options = routing.options
     options.strategy match {
-      case Split => SplitAggregation(aggregate, options, stock)
-      case _: Local => LocalAggregation(options, conf.getConf(SaltwiseConf.LocalMemory), stock)
+      case Auto | Split | _: Local => SkewGroupByExec(options, stock)
       case _ => stock.transformUp {
         case child @ PlanLater(logical) if logical eq aggregate.child =>
           route(keys, options, routing.hot, Nil, logical, child)
@@ -125,16 +102,20 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
       Some(OnePartition)
     } else if (options.strategy != Auto) {
       None
-    } else if (PlanCosts.constants(stock.head).isEmpty) {
+    } else if (generatesCode(stock.head)) {
       Some(s"the states of ${functionNames(aggregates)} have a fixed size, and the map side " +
         "already combines them; name a strategy to rewrite all the same")
-    } else if (isClustered(aggregate.groupingExpressions, aggregate.child)) {
-      Some(AlreadyGrouped)
     } else if (aggregate.child.stats.sizeInBytes <= conf.getConf(SaltwiseConf.SmallInput)) {
       Some(smallInput(aggregate.child, conf))
     } else {
       None
     }
+  }
+
+  /** Whether Spark generates code for both phases. Then no other plan combines rows faster. */
+  private def generatesCode(stock: SparkPlan): Boolean = stock match {
+    case node: HashAggregateExec => node.supportCodegen
+    case _ => false
   }
 
   /** Whether the plan has exactly the phases Final and Partial, and reads the child once. */

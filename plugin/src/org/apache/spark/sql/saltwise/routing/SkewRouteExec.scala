@@ -7,9 +7,8 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
-import org.apache.spark.sql.saltwise.{SkewOptions, Split}
+import org.apache.spark.sql.saltwise.SkewOptions
 import org.apache.spark.sql.saltwise.plan.GroupingKeys
-import org.apache.spark.sql.saltwise.split.RowsReceived
 
 /**
  * Chooses the worker of each row, for the exchange right above ([[WorkerPartitioning]]). Each map
@@ -43,19 +42,8 @@ final case class SkewRouteExec(
     "headKeys" -> SQLMetrics.createAverageMetric(sparkContext, "head keys of a source"),
     "choices" -> SQLMetrics.createAverageMetric(sparkContext, "choices d of a source"))
 
-  /**
-   * Rows that each worker got from all sources. Adaptive execution reads them once the exchange of
-   * the `split` plan has run.
-   */
-  @transient lazy val received: RowsReceived = {
-    val sums = new RowsReceived(options.workers)
-    sparkContext.register(sums)
-    sums
-  }
-
   override protected def doExecute(): RDD[InternalRow] = {
-    val receivedRows = if (options.strategy == Split) Some(received) else None
-    val (input, workers, keyHash) = (child.output, options.workers, GroupingKeys.hash(keys))
+    val (input, keyHash) = (child.output, GroupingKeys.hash(keys))
     val newRouter = routerFactory
     val (rows, headRows) = (longMetric("rows"), longMetric("headRows"))
     val (headKeys, choices) = (longMetric("headKeys"), longMetric("choices"))
@@ -65,18 +53,15 @@ final case class SkewRouteExec(
       val router = newRouter(source)
       val current = CurrentWorker.begin()
       var routed = 0L
-      val sent = new Array[Long](if (receivedRows.isDefined) workers else 0)
       TaskContext.get().addTaskCompletionListener[Unit] { _ =>
         rows += routed
         headRows += router.headRows
         headKeys.set(router.headKeys.toDouble)
         choices.set(router.choices.toDouble)
-        receivedRows.foreach(_.add(sent))
       }
       in.map { row =>
         routed += 1
         current.worker = router.route(hash(row).getLong(0), row)
-        if (sent.length > 0) sent(current.worker) += 1
         row
       }
     }

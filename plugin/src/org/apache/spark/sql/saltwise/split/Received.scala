@@ -3,26 +3,23 @@ package org.apache.spark.sql.saltwise.split
 import scala.collection.mutable
 
 import org.apache.spark.sql.execution.adaptive.ShuffleQueryStageExec
-import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
-import org.apache.spark.sql.saltwise.routing.SkewRouteExec
-import org.apache.spark.util.AccumulatorV2
 
 /**
  * What the partitions of a shuffle received.
  *
  * @param bytes compressed bytes of each partition
- * @param rows  rows of each partition. The rows of a hot key are alike and compress well, so bytes
- *              alone would hide them.
+ * @param rows  rows of each large partition. The rows of a hot key are alike and compress well, so
+ *              bytes alone would hide them.
+ * @param allRows rows of all partitions
  */
-final case class Received(bytes: Array[Long], rows: Array[Long]) {
+final case class Received(bytes: Array[Long], rows: Array[Long], allRows: Long) {
   import Received._
 
   private val allBytes = math.max(1L, bytes.sum).toDouble
-  private val allRows = math.max(1L, rows.sum).toDouble
 
   /** A partition's share of all bytes or of all rows, whichever is larger. */
   def load(partition: Int): Double =
-    math.max(bytes(partition) / allBytes, rows(partition) / allRows)
+    math.max(bytes(partition) / allBytes, rows(partition) / math.max(1L, allRows).toDouble)
 
   /** The partitions that are too large for one task, where there are so many tasks. */
   def oversize(tasks: Int): Seq[Int] = bytes.indices.filter(load(_) > Oversize / tasks)
@@ -89,32 +86,13 @@ object Received {
   private val RunsPerTask = 4
 
   /** What a finished shuffle stage reports: zeros where it reports nothing. */
-  def of(stage: ShuffleQueryStageExec, partitions: Int): Received = {
-    val bytes = stage.mapStats.map(_.bytesByPartitionId).getOrElse(new Array[Long](partitions))
-    val route = stage.shuffle match {
-      case exchange: ShuffleExchangeExec =>
-        exchange.child.collectFirst { case route: SkewRouteExec => route }
-      case _ => None
+  def of(stage: ShuffleQueryStageExec): Received = {
+    val n = stage.shuffle.outputPartitioning.numPartitions
+    val bytes = stage.mapStats.map(_.bytesByPartitionId).getOrElse(new Array[Long](n))
+    val received = stage.shuffle.outputPartitioning match {
+      case counting: CountingPartitioning => counting.received
+      case _ => new RowsReceived
     }
-    Received(bytes, route.fold(new Array[Long](partitions))(_.received.value))
+    Received(bytes, Array.tabulate(n)(received.of), received.total)
   }
-}
-
-/**
- * Sums the rows that tasks sent to each worker. A task that ran twice counts twice. This is only a
- * measure of size, and no answer depends on it.
- */
-final class RowsReceived(workers: Int) extends AccumulatorV2[Array[Long], Array[Long]] {
-  private val sums = new Array[Long](workers)
-
-  override def isZero: Boolean = sums.forall(_ == 0)
-  override def copy(): RowsReceived = {
-    val other = new RowsReceived(workers)
-    other.add(sums)
-    other
-  }
-  override def reset(): Unit = java.util.Arrays.fill(sums, 0L)
-  override def add(rows: Array[Long]): Unit = rows.indices.foreach(i => sums(i) += rows(i))
-  override def merge(other: AccumulatorV2[Array[Long], Array[Long]]): Unit = add(other.value)
-  override def value: Array[Long] = sums.clone()
 }

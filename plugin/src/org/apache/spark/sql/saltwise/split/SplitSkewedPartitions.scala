@@ -1,56 +1,65 @@
 package org.apache.spark.sql.saltwise.split
 
-import scala.annotation.tailrec
-
 import org.apache.spark.SparkContext
-import org.apache.spark.sql.catalyst.expressions.aggregate.{Complete, Partial}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive._
-import org.apache.spark.sql.execution.aggregate._
+import org.apache.spark.sql.execution.exchange.ValidateRequirements
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.saltwise.plan.AggregatePhases
 
 /**
- * Decides which partitions of a [[SplitAggregation]] are split, once its exchange has run, and
- * writes the decision into the plan.
+ * Decides which partitions are split, once the exchange of a
+ * [[org.apache.spark.sql.saltwise.plan.RewriteSkewGroupBys]] has run, and writes the decision into
+ * the plan.
  *
  * {{{
  *   before:  SkewSplit - Final - Exchange - Partial - SplitRead - ShuffleQueryStage
  *
- *   after:   Union
+ *   after, where no partition is oversize:
+ *            Complete - ShuffleQueryStage
+ *
+ *   where some are:
+ *            Union
  *            |- Complete - WholePartitions(6 in 5 tasks) - AQEShuffleRead - ShuffleQueryStage
  *            +- Final - Exchange - Partial - SlicedPartitions(2 in 7 slices) - AQEShuffleRead -
  *               ShuffleQueryStage
  *
- *   or only one of the branches, where no partition is split, or every one.
+ *   where some are, and an operator above needs the groups in their partitions:
+ *            Final - Exchange - Partial - SlicedPartitions(2 in 13 slices) - AQEShuffleRead -
+ *            ShuffleQueryStage
  * }}}
  *
- * Adaptive execution accepts a plan only if it has no more exchanges than the one before. Neither
- * branch adds one.
+ * Adaptive execution accepts a plan only if it has no more exchanges than the one before. None of
+ * these adds one.
  */
 object SplitSkewedPartitions extends Rule[SparkPlan] {
+  private val MaxParts = 8L
 
-  override def apply(plan: SparkPlan): SparkPlan = plan.transformDown {
-    case split @ SkewSplitExec(last: BaseAggregateExec) => decided(last).getOrElse(split)
+  override def apply(plan: SparkPlan): SparkPlan = {
+    val undecided = plan.collect { case split: SkewSplitExec => split }
+    undecided.foldLeft(plan) { (before, split) =>
+      def replaced(decision: SparkPlan): SparkPlan =
+        before.transformDown { case node if node eq split => decision }
+      val decisions = decisionsFor(split).map(replaced)
+      decisions.find(isValid(_, before)).orElse(decisions.lastOption).getOrElse(before)
+    }
   }
 
-  /** The plan in place of `last`; None while its exchange has not run. */
-  private def decided(last: BaseAggregateExec): Option[SparkPlan] =
-    for {
-      first <- last.collectFirst {
-        case node: BaseAggregateExec if node.aggregateExpressions.forall(_.mode == Partial) => node
-      }
-      read <- readBelow(first.child)
-      stage <- finishedStage(read)
-      complete <- inOnePhase(last, first)
-    } yield decide(complete, last, read, stage)
+  private def isValid(plan: SparkPlan, before: SparkPlan): Boolean =
+    ValidateRequirements.validate(plan) || !ValidateRequirements.validate(before)
 
-  @tailrec
-  private def readBelow(plan: SparkPlan): Option[SplitReadExec] = plan match {
-    case read: SplitReadExec => Some(read)
-    case node: UnaryExecNode => readBelow(node.child)
-    case _ => None
+  /**
+   * The plans in place of `split`, the best one first. The last one has the partitioning that the
+   * operators above were planned with. None while the exchange has not run.
+   */
+  private def decisionsFor(split: SkewSplitExec): Seq[SparkPlan] = {
+    val decisions = for {
+      phases <- AggregatePhases.of(split.child)
+      read <- Option(phases.rows).collect { case read: SplitReadExec => read }
+      stage <- finishedStage(read)
+    } yield decide(phases, read, stage)
+    decisions.getOrElse(Nil)
   }
 
   private def finishedStage(read: SplitReadExec): Option[ShuffleQueryStageExec] = read.child match {
@@ -58,45 +67,33 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
     case _ => None
   }
 
-  /**
-   * Final over Partial, folded into Complete. It requires no clustering, because its rows are
-   * grouped by key already.
-   */
-  private def inOnePhase(last: BaseAggregateExec, first: BaseAggregateExec): Option[SparkPlan] =
-    AggregatePhases.inOnePhase(
-      last,
-      None,
-      first.groupingExpressions,
-      first.aggregateExpressions.map(_.copy(mode = Complete)),
-      first.child)
-
   private def decide(
-      complete: SparkPlan,
-      last: SparkPlan,
+      phases: AggregatePhases,
       read: SplitReadExec,
-      stage: ShuffleQueryStageExec): SparkPlan = {
-    val partitions = read.options.workers
-    val received = Received.of(stage, partitions)
+      stage: ShuffleQueryStageExec): Seq[SparkPlan] = {
+    val received = Received.of(stage)
+    val partitions = received.bytes.length
     val tasks =
       if (read.options.workersGiven) partitions
       else adaptiveTasks(received, stage.session.sparkContext)
     val sliced = received.oversize(tasks).flatMap(
       slices(stage, _, received, tasks, byContent = read.content.nonEmpty))
     val split = sliced.map(_.partition).toSet
-    // Where bytes and rows disagree, every partition may be oversize.
-    val wholeBranch = if (split.size == partitions) None else Some(
-      replaceRead(complete, read, wholePartitions(stage, received, tasks, split)))
-    val slicedBranch = if (split.isEmpty) None else Some(
-      replaceRead(last, read, slicedPartitions(stage, read, sliced)))
-    (wholeBranch ++ slicedBranch).toSeq match {
-      case Seq(branch) => branch
-      case branches => UnionExec(branches)
+    if (split.isEmpty) {
+      Seq(phases.inOnePhase(clustered = true, stage), phases.inTwoPhases(stage))
+    } else {
+      val whole = (0 until partitions).filterNot(split).map { partition =>
+        val spec = CoalescedPartitionSpec(partition, partition + 1, received.bytes(partition))
+        Slices(partition, Seq(spec), Seq(Part(0, 1)))
+      }
+      val slicedBranch = phases.inTwoPhases(slicedPartitions(stage, read, sliced, split.size))
+      // Where bytes and rows disagree, every partition may be oversize.
+      val union = if (whole.isEmpty) slicedBranch else UnionExec(Seq(
+        phases.inOnePhase(clustered = false, wholePartitions(stage, received, tasks, split)),
+        slicedBranch))
+      Seq(union, phases.inTwoPhases(slicedPartitions(stage, read, whole ++ sliced, split.size)))
     }
   }
-
-  private def replaceRead(
-      aggregate: SparkPlan, read: SplitReadExec, newRead: SparkPlan): SparkPlan =
-    aggregate.transformUp { case node: SplitReadExec if node eq read => newRead }
 
   private def wholePartitions(
       stage: ShuffleQueryStageExec,
@@ -114,18 +111,19 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
   private def slicedPartitions(
       stage: ShuffleQueryStageExec,
       read: SplitReadExec,
-      sliced: Seq[SlicedPartition]): SlicedPartitionsExec = {
-    val reads = AQEShuffleReadExec(stage, sliced.flatMap(_.specs))
-    SlicedPartitionsExec(sliced.length, sliced.flatMap(_.parts), read.content, reads)
+      slices: Seq[Slices],
+      split: Int): SlicedPartitionsExec = {
+    val reads = AQEShuffleReadExec(stage, slices.flatMap(_.specs))
+    SlicedPartitionsExec(split, slices.flatMap(_.parts), read.content, reads)
   }
 
   /** A partition in slices: for each slice, what to read, and which part of it to take. */
-  private final case class SlicedPartition(
-      partition: Int, specs: Seq[PartialReducerPartitionSpec], parts: Seq[Part])
+  private final case class Slices(
+      partition: Int, specs: Seq[ShufflePartitionSpec], parts: Seq[Part])
 
   /**
    * Cuts a partition by ranges of map tasks. A range is cut further, by content, where one map task
-   * sent too much.
+   * sent too much. Each part reads the whole range, so there are at most `MaxParts` of them.
    *
    * @return None where the partition stays in one slice
    */
@@ -134,7 +132,7 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
       partition: Int,
       received: Received,
       tasks: Int,
-      byContent: Boolean): Option[SlicedPartition] = {
+      byContent: Boolean): Option[Slices] = {
     val bytes = received.bytes(partition)
     val target = math.max(1L, bytes / math.ceil(received.load(partition) * tasks).toLong)
     val ranges = stage.mapStats.flatMap { stats =>
@@ -143,11 +141,12 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
       Seq(PartialReducerPartitionSpec(partition, 0, stage.shuffle.numMappers, bytes)))
     val parts = ranges.flatMap { range =>
       val count =
-        if (byContent) math.max(1L, math.round(range.dataSize.toDouble / target)).toInt else 1
+        if (!byContent) 1
+        else math.round(range.dataSize.toDouble / target).max(1).min(MaxParts).toInt
       val spec = range.copy(dataSize = range.dataSize / count)
       Seq.tabulate(count)(number => (spec, Part(number, count)))
     }
-    if (parts.length > 1) Some(SlicedPartition(partition, parts.map(_._1), parts.map(_._2)))
+    if (parts.length > 1) Some(Slices(partition, parts.map(_._1), parts.map(_._2)))
     else None
   }
 

@@ -1,0 +1,75 @@
+package org.apache.spark.sql.saltwise.local
+
+import org.apache.spark.TaskContext
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
+import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.saltwise.{Local, SkewOptions}
+
+/**
+ * Combines rows into states where that pays, and lets the other rows pass ([[Combining]]).
+ *
+ * The child's rows are raw rows: the key, the columns that the aggregates read, and NULL for the
+ * state. They leave as they came. In a row that carries a state, the columns are NULL. Two keys
+ * with the same hash never share a state.
+ *
+ * @param keys       the keys, the first columns of the child
+ * @param aggregates the functions in Partial mode
+ * @param memory     the bytes that the states of a task may hold before all of them leave
+ */
+final case class CombineExec(
+    keys: Seq[Attribute],
+    aggregates: Seq[AggregateExpression],
+    options: SkewOptions,
+    memory: Long,
+    child: SparkPlan)
+  extends UnaryExecNode {
+
+  override def output: Seq[Attribute] =
+    child.output.take(keys.length) ++ child.output.drop(keys.length).map(_.withNullability(true))
+
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+
+  override lazy val metrics: Map[String, SQLMetric] = Map(
+    "rows" -> SQLMetrics.createMetric(sparkContext, "rows"),
+    "combined" -> SQLMetrics.createMetric(sparkContext, "rows combined"),
+    "all" -> SQLMetrics.createMetric(sparkContext, "rows while all keys had states"),
+    "head" -> SQLMetrics.createMetric(sparkContext, "rows while head keys had states"),
+    "raw" -> SQLMetrics.createMetric(sparkContext, "rows that passed unseen"),
+    "states" -> SQLMetrics.createMetric(sparkContext, "states sent"),
+    "peak" -> SQLMetrics.createSizeMetric(sparkContext, "peak memory of states"))
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val (grouping, functions, columns) = (keys, aggregates, child.output)
+    val (local, maxMemory) = (Local(options.parameters), memory)
+    val Seq(rows, combined, all, head, raw, states, peak) =
+      Seq("rows", "combined", "all", "head", "raw", "states", "peak").map(longMetric)
+    child.execute().mapPartitionsWithIndex { (partition: Int, in: Iterator[InternalRow]) =>
+      if (in.isEmpty) Iterator.empty else {
+        val out = new CombineIterator(
+          grouping, functions, columns, local.counters, maxMemory, partition, in)
+        TaskContext.get().addTaskCompletionListener[Unit] { _ =>
+          out.close()
+          rows += out.rows
+          combined += out.combinedRows
+          all += out.combining.allRows
+          head += out.combining.headRows
+          raw += out.rows - out.combining.allRows - out.combining.headRows
+          states += out.states
+          peak += out.peakMemory
+        }
+        out
+      }
+    }
+  }
+
+  override def simpleString(maxFields: Int): String =
+    s"Combine ${keys.mkString("[", ", ", "]")}, $options"
+
+  override protected def withNewChildInternal(newChild: SparkPlan): CombineExec =
+    copy(child = newChild)
+}

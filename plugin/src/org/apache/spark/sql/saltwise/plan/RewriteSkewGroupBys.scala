@@ -1,0 +1,85 @@
+package org.apache.spark.sql.saltwise.plan
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution._
+import org.apache.spark.sql.execution.exchange.{ENSURE_REQUIREMENTS, REPARTITION_BY_NUM}
+import org.apache.spark.sql.saltwise.{Auto, Local, SaltwiseConf, SkewOptions, Split}
+import org.apache.spark.sql.saltwise.compat.SparkCompat
+import org.apache.spark.sql.saltwise.local.{CombineExec, RawRows, UpdateOrMerge}
+import org.apache.spark.sql.saltwise.routing.StableColumns
+import org.apache.spark.sql.saltwise.split._
+
+/**
+ * Rewrites the aggregates under a [[SkewGroupByExec]], after Spark has placed the exchanges. So it
+ * sees where Spark needs none, and leaves these aggregates alone.
+ *
+ * {{{
+ *   SELECT k, collect_list(v) FROM t GROUP BY k
+ *
+ *   before:   SkewGroupBy - Final(k) - Exchange(k) - Partial(k) - t
+ *
+ *   after, with adaptive execution:
+ *             SkewSplit - Final(k) - Exchange(k) - Partial(k) - SplitRead - X
+ *   without:  Complete(k) - X
+ *
+ *   where     X = Exchange(k) - Combine(k) - Project(k, v, NULL AS state) - t
+ * }}}
+ *
+ * Once X has run, [[org.apache.spark.sql.saltwise.split.SplitSkewedPartitions]] writes `Complete(k)
+ * - X` in place of SkewSplit, or reads what is oversize in slices. `local` has no slices, and
+ * `split` has no Combine. The partitioning and the ordering of the results are those of Spark's own
+ * plan, so nothing changes for the operators above.
+ */
+final case class RewriteSkewGroupBys(adaptive: Boolean) extends Rule[SparkPlan] {
+
+  override def apply(plan: SparkPlan): SparkPlan = plan.transformUp {
+    case marked @ SkewGroupByExec(options, stock) =>
+      val rewritten = OrStock(stock) {
+        AggregatePhases.of(stock) match {
+          case Some(phases) => rewrite(options, phases, marked.logicalLink)
+          case None => SkewLeftAloneExec(SkewAggregation.AlreadyGrouped, stock)
+        }
+      }
+      // Adaptive execution finds the operators of a logical node by this link.
+      marked.logicalLink.foreach(rewritten.setLogicalLink)
+      rewritten
+  }
+
+  private def rewrite(
+      options: SkewOptions, stock: AggregatePhases, logical: Option[LogicalPlan]): SparkPlan = {
+    val below = logical.toSeq.flatMap(_.children).headOption
+    val inPlace = below.exists(StableColumns.staysInPlace)
+    val combines = options.strategy match {
+      case Split => false
+      case Auto => inPlace || !SparkCompat.checksRows(conf)
+      case _ => true
+    }
+    val raw = RawRows(stock.first)
+    val (rows, aggregates) = if (!combines) {
+      (ProjectExec(raw.columns, stock.rows), raw.aggregates)
+    } else {
+      val project = ProjectExec(raw.columns :+ raw.noState, stock.rows)
+      val memory = conf.getConf(SaltwiseConf.LocalMemory)
+      (CombineExec(raw.keys, raw.aggregates, options, memory, project), UpdateOrMerge(raw))
+    }
+    val sliced = adaptive && !options.strategy.isInstanceOf[Local]
+    val workers = if (options.workersGiven) options.workers else stock.workers
+    val partitioning =
+      if (!sliced) HashPartitioning(raw.keys, workers)
+      else new CountingPartitioning(raw.keys, workers, RowsReceived(stock.last.session.sparkContext))
+    // Adaptive execution keeps a number of partitions that the user gave.
+    val origin = if (options.workersGiven) REPARTITION_BY_NUM else ENSURE_REQUIREMENTS
+    val shuffled = SparkCompat.exchange(partitioning, rows, origin)
+    if (!sliced) stock.inOnePhase(raw.keys, aggregates, clustered = true, shuffled) else {
+      val stable = below.fold(AttributeSet.empty)(StableColumns(_))
+      // When a task of Combine runs again over rows in another order, other rows have states.
+      val content = if (combines && !inPlace) Nil else raw.columns.filter(column =>
+        column.deterministic && column.references.subsetOf(stable)).map(_.toAttribute)
+      SkewSplitExec(
+        stock.inTwoPhases(raw.keys, aggregates, SplitReadExec(options, content, shuffled)))
+    }
+  }
+}

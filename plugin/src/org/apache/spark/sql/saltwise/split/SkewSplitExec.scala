@@ -1,0 +1,37 @@
+package org.apache.spark.sql.saltwise.split
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
+import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.saltwise.SkewOptions
+
+/**
+ * The place where the branches of a split will meet: an aggregate in two phases over a
+ * [[SplitReadExec]]. It is also correct if nothing decides.
+ */
+final case class SkewSplitExec(child: SparkPlan) extends UnaryExecNode {
+  override def output: Seq[Attribute] = child.output
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+  override protected def doExecute(): RDD[InternalRow] = child.execute()
+  override protected def withNewChildInternal(newChild: SparkPlan): SkewSplitExec =
+    copy(child = newChild)
+}
+
+/**
+ * Marks the exchange that the branches read, once the rows in its partitions are counted.
+ *
+ * @param content columns that stay the same when a task runs again, so they may decide which rows
+ *                of a slice a task takes
+ */
+final case class SplitReadExec(options: SkewOptions, content: Seq[Attribute], child: SparkPlan)
+  extends UnaryExecNode {
+  override def output: Seq[Attribute] = child.output
+  override def outputPartitioning: Partitioning =
+    UnknownPartitioning(child.outputPartitioning.numPartitions)
+  override protected def doExecute(): RDD[InternalRow] = child.execute()
+  override protected def withNewChildInternal(newChild: SparkPlan): SplitReadExec =
+    copy(child = newChild)
+}
