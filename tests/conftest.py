@@ -176,13 +176,17 @@ def metric_that_ran(last_query: LastQuery) -> Callable[[str], int]:
 
 
 @pytest.fixture(scope="session")
-def last_query(spark: SparkSession) -> LastQuery:
-    """Returns Spark's status store and what it has of the last query: over Connect the server's, for it is here."""
+def last_query(spark: SparkSession, wait_for: WaitFor) -> LastQuery:
+    """Returns Spark's status store and what it has of the last query: over Connect the server's, for it is here.
+
+    The store has the final plan once the query and the last of its jobs have ended, and a job may end later.
+    """
 
     def last() -> tuple[Any, Any]:
         server: Any = SparkSession._instantiatedSession
         server._jsparkSession.sparkContext().listenerBus().waitUntilEmpty()
         store = server._jsparkSession.sharedState().statusStore()
+        wait_for(lambda: store.executionsList().last().completionTime().isDefined())
         return store, store.executionsList().last()
 
     return last
@@ -424,7 +428,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def wait_for() -> WaitFor:
     """Spark's listeners run in a thread of their own, and nothing but a look tells whether they are done."""
 
@@ -434,6 +438,6 @@ def wait_for() -> WaitFor:
             if condition():
                 return
             looks.wait(0.05)
-        raise AssertionError("the listener was not told of all batches")
+        raise AssertionError("the listener was not told of all that ran")
 
     return wait
