@@ -13,7 +13,7 @@ import org.apache.spark.sql.saltwise.{Auto, Local, SaltwiseConf, SkewOptions, Sp
 import org.apache.spark.sql.saltwise.auto.{AutoStrategy, Cluster, KnownKeys, PlanCosts}
 import org.apache.spark.sql.saltwise.compat.SparkCompat
 import org.apache.spark.sql.saltwise.local.LocalAggregation
-import org.apache.spark.sql.saltwise.placement.{LeftAlone, Placed}
+import org.apache.spark.sql.saltwise.placement.{LeftAlone, Placed, PlaceGroups}
 import org.apache.spark.sql.saltwise.routing._
 import org.apache.spark.sql.saltwise.split.SplitAggregation
 import org.apache.spark.sql.saltwise.streaming.Routed
@@ -123,6 +123,8 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
       Some(s"${functionNames(aggregates)} cannot be merged from partial states")
     } else if (options.workers == 1) {
       Some(OnePartition)
+    } else if (PlaceGroups.meansOnlyPlacement(options.strategy)) {
+      Some(s"strategy ${options.strategy.name} cannot place its keys")
     } else if (options.strategy != Auto) {
       None
     } else if (PlanCosts.constants(stock.head).isEmpty) {
