@@ -17,6 +17,23 @@ T = TypeVar("T")
 
 MARKERS = "osv^D<>pP*X"
 
+TITLES = {
+    "imbalance": "average imbalance, share of messages",
+    "n": "workers n",
+    "N": "workers N",
+    "z": "Zipf exponent z",
+    "sigma": "threshold scaler sigma",
+    "|D|": "keys |D|",
+    "seconds": "construction time, s",
+    "fraction": "d / n",
+    "window": "statistic window",
+    "hour": "hours of a day",
+    "time": "share of the stream",
+    "variance": "variance of the instances' loads",
+    "distance": "load distance, percent of a node",
+}
+"""Titles of axes, by their columns. An axis of another column has its name."""
+
 
 def lines(
     rows: Sequence[Row],
@@ -25,8 +42,8 @@ def lines(
     line: str,
     panel: Sequence[str] = (),
     *,
-    x_label: str,
-    y_label: str,
+    x_label: str | None = None,
+    y_label: str | None = None,
     log: bool = True,
     level: float | None = None,
     floor: float = 1e-8,
@@ -39,8 +56,8 @@ def lines(
         y: column of the vertical axis.
         line: column that tells the lines of one panel apart.
         panel: columns that tell the panels apart.
-        x_label: title of the horizontal axis.
-        y_label: title of the vertical axis.
+        x_label: title of the horizontal axis, if it is not that of TITLES.
+        y_label: title of the vertical axis, if it is not that of TITLES.
         log: whether the vertical axis is logarithmic.
         level: where to draw a dotted line.
         floor: lowest value that a logarithmic axis shows; 0 is drawn there.
@@ -59,9 +76,9 @@ def lines(
         if level is not None:
             axes.axhline(level, color="#333333", linewidth=1, linestyle=":")
         axes.set_title(", ".join(f"{_named(name, value)}" for name, value in zip(panel, setting, strict=True)))
-        axes.set_xlabel(x_label)
+        axes.set_xlabel(TITLES.get(x, x) if x_label is None else x_label)
         axes.grid(alpha=0.3)
-    figure.supylabel(y_label, fontsize=10)
+    figure.supylabel(TITLES.get(y, y) if y_label is None else y_label, fontsize=10)
     grid[0].legend(fontsize=7)
     return figure
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from .lab import Lab
 
-Row = dict[str, str | int | float]
+Row = dict[str, Any]
+"""A text or a number for each column."""
 
 
 @dataclass(frozen=True)
@@ -22,12 +25,37 @@ class Claim:
     """The paper's section or figure."""
     says: str
     """What the paper says, in our words."""
-    found: str
-    """What we found, with numbers; or why the claim needs a cluster."""
-    holds: bool | None
+    found: str = "not measured"
+    """What we found, with numbers."""
+    holds: bool | None = None
     """None if the claim needs a cluster."""
     why: str = ""
     """Why the claim does not hold, or a note if it does."""
+
+
+class Claims(list[Claim]):
+    """Claims of a paper, most of them of one section or figure.
+
+    Args:
+        where: the paper's section or figure.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def add(self, says: str, found: str, holds: bool, *reasons: str, note: str = "", where: str = "") -> None:
+        """Add a claim.
+
+        Args:
+            says: what the paper says, in our words.
+            found: what we found, with numbers.
+            holds: whether that is what the paper says.
+            reasons: why it does not hold, if it does not.
+            note: a remark, whether it holds or not.
+            where: its section or figure, if it is another one.
+        """
+        why = note or unless(holds, *reasons)
+        self.append(Claim(where or self._where, says, found, bool(holds), why))
 
 
 @dataclass(frozen=True)
@@ -70,6 +98,11 @@ def pick(rows: Iterable[Row], **where: object) -> list[Row]:
 def values(rows: Iterable[Row], column: str, **where: object) -> list[float]:
     """Return a column of numbers, of the rows that have these values."""
     return [float(row[column]) for row in pick(rows, **where)]
+
+
+def mean(numbers: Iterable[float]) -> float:
+    """Return the mean of some numbers."""
+    return float(np.mean(list(numbers)))
 
 
 def highest(rows: Iterable[Row], column: str, **where: object) -> float:
