@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import TypeVar
 
@@ -81,6 +81,15 @@ def lines(
     figure.supylabel(TITLES.get(y, y) if y_label is None else y_label, fontsize=10)
     grid[0].legend(fontsize=7)
     return figure
+
+
+def melted(rows: Iterable[Row], columns: Mapping[str, str], kind: str, value: str) -> list[Row]:
+    """Return a row for each of some columns: one column has its title, one its number, and the others stay.
+
+    >>> melted([{"n": 5, "m": 1.1, "b": 1.2}], {"m": "migration", "b": "imbalance"}, "kind", "value")[1]
+    {'n': 5, 'm': 1.1, 'b': 1.2, 'kind': 'imbalance', 'value': 1.2}
+    """
+    return [row | {kind: title, value: row[column]} for row in rows for column, title in columns.items()]
 
 
 def panels(count: int, across: int | None = None, shared: bool = True) -> tuple[Figure, list[Axes]]:
