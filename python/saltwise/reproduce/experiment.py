@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 """A text or a number for each column."""
 
+_SETTINGS = {"data", "n", "z", "|K|", "theta n", "sources", "feed", "technique", "scheme", "migrations", "varies"}
+_SETTINGS |= {"share", "nodes"}
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -127,7 +130,7 @@ def paired(rows: Iterable[Row], column: str, by: str, one: object, other: object
     >>> [(x, y) for _, x, y in paired(rows, "I", "by", "a", "b")]
     [(0.1, 0.3)]
     """
-    settings = {"data", "n", "z", "|K|", "theta n", "sources", "feed", "technique", "scheme"} - {by}
+    settings = _SETTINGS - {by}
     rows = list(rows)
     second = {_setting(row, settings): float(row[column]) for row in rows if row[by] == other}
     return [

@@ -12,7 +12,7 @@ from ..rebalancing.cluster import Cluster, Ints
 from ..rebalancing.flux import flux
 from ..rebalancing.milp import milp
 from .charts import lines
-from .experiment import Claim, Claims, Experiment, Outcome, Row, pick, values
+from .experiment import Claim, Claims, Experiment, Outcome, Row, paired, values
 from .lab import Lab
 
 NEEDS_A_CLUSTER = [
@@ -28,7 +28,8 @@ CLUSTERS = ((20, 400), (40, 800), (60, 1200))
 MEAN = 50.0
 """Mean load of a node, in percent; the paper does not give it."""
 
-_DISTANCE = "load distance, percent of a node"
+_PERIODS = 16
+_NEVER = _PERIODS + 1
 
 
 def fluctuating(nodes: int, groups: int, varies: float, rng: np.random.Generator) -> Cluster:
@@ -69,10 +70,10 @@ def _against_flux(size: int, lab: Lab) -> Outcome:
             rows.append(row | {"distance": distance, "moved": moved, "no less than": found.bound})
     longer = _over_time(nodes, groups, lab)
     figure = lines(rows, "varies", "distance", "technique", ["migrations"], x_label="varies, percent", log=False)
-    against = [(r, m, f) for r, m, f in _both(rows, "MILP", "Flux")]
+    against = paired(rows, "distance", "technique", "MILP", "Flux")
     ratio = max(m / f for _, m, f in against)
     twenty = max((m / f for row, m, f in against if row["migrations"] == 20), default=ratio)
-    again = [m / f for _, m, f in _both(rows, "MILP", "Flux repeated")]
+    again = [m / f for _, m, f in paired(rows, "distance", "technique", "MILP", "Flux repeated")]
     first, last = longer[0][1], longer[-1][1]
     claims = Claims(f"5.1, figure {size + 2}")
     claims.add(
@@ -96,15 +97,6 @@ def _against_flux(size: int, lab: Lab) -> Outcome:
         note="With 20 migrations and varies = 30; slightly: by less than one percent of a node.",
     )
     return Outcome(rows, figure, claims)
-
-
-def _both(rows: list[Row], one: str, other: str) -> list[tuple[Row, float, float]]:
-    """Return the load distances of two techniques that agree in migrations and fluctuation."""
-    found = []
-    for row in pick(rows, technique=one):
-        (there,) = values(rows, "distance", technique=other, migrations=row["migrations"], varies=row["varies"])
-        found.append((row, row["distance"], there))
-    return found
 
 
 def _repeated(cluster: Cluster, max_migrations: int) -> Ints:
@@ -170,10 +162,6 @@ def figure_5(lab: Lab) -> Outcome:
         where="4.3.1, lemma 4.2",
     )
     return Outcome(rows, figure, claims)
-
-
-_PERIODS = 16
-_NEVER = _PERIODS + 1
 
 
 def _integrated(cluster: Cluster, seconds: float) -> Ints:
