@@ -34,6 +34,9 @@ TITLES = {
 }
 """Titles of axes, by their columns. An axis of another column has its name."""
 
+LOGARITHMIC = ("sigma", "|D|")
+"""Columns whose horizontal axis is logarithmic."""
+
 
 def lines(
     rows: Sequence[Row],
@@ -71,11 +74,14 @@ def lines(
             points = pick(there, **{line: kind})
             heights = [max(float(row[y]), floor) if log else float(row[y]) for row in points]
             axes.plot([row[x] for row in points], heights, marker=MARKERS[i % len(MARKERS)], ms=4, label=str(kind))
+        if x in LOGARITHMIC:
+            axes.set_xscale("log")
         if log:
             axes.set_yscale("log")
         if level is not None:
             axes.axhline(level, color="#333333", linewidth=1, linestyle=":")
-        axes.set_title(", ".join(f"{_named(name, value)}" for name, value in zip(panel, setting, strict=True)))
+        named = zip(panel, setting, strict=True)
+        axes.set_title(", ".join(value if isinstance(value, str) else f"{name} = {value:,}" for name, value in named))
         axes.set_xlabel(TITLES.get(x, x) if x_label is None else x_label)
         axes.grid(alpha=0.3)
     figure.supylabel(TITLES.get(y, y) if y_label is None else y_label, fontsize=10)
@@ -112,7 +118,3 @@ def panels(count: int, across: int | None = None, shared: bool = True) -> tuple[
 
 def _different(values: Iterable[T]) -> list[T]:  # in the order of their first appearance
     return list(dict.fromkeys(values))
-
-
-def _named(name: str, value: object) -> str:
-    return str(value) if isinstance(value, str) else f"{name} = {value:,}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -55,8 +55,6 @@ class Run(NamedTuple):
     """Imbalance at each sample."""
     times: NDArray[np.int64]
     """Messages at each sample."""
-    load: NDArray[np.int64]
-    """Messages of each worker."""
     states: int
     """Pairs of a key and a worker that holds a state of it."""
     choices: int
@@ -135,12 +133,13 @@ class Lab:
             return ""
         return f"With m = {self.grid.messages:,} the first messages weigh more than in the papers' ten million."
 
-    def each(self, cases: Sequence[T]) -> Iterator[T]:
+    def each(self, cases: Iterable[T]) -> Iterator[T]:
         """Yield the cases, and report after each."""
-        for done, case in enumerate(cases):
-            self.report(done, len(cases))
+        every = list(cases)
+        for done, case in enumerate(every):
+            self.report(done, len(every))
             yield case
-        self.report(len(cases), len(cases))
+        self.report(len(every), len(every))
 
     def zipf(self, keys: int, exponent: float) -> Stream:
         """Return a Zipf stream. The latest one is kept."""
@@ -177,7 +176,6 @@ class Lab:
                 found.average_imbalance,
                 found.imbalance,
                 found.times,
-                found.load,
                 found.states,
                 max(found.choices, default=2),
             )

@@ -36,7 +36,7 @@ def table_2(lab: Lab) -> Outcome:
     """Average imbalance of five schemes that know the true loads."""
     schemes = ("pkg", "off-greedy", "on-greedy", "potc", "hash")
     rows: list[Row] = []
-    for data, n, scheme in lab.each(list(product(("WP*", "TW*"), (5, 10, 50, 100), schemes))):
+    for data, n, scheme in lab.each(product(("WP*", "TW*"), (5, 10, 50, 100), schemes)):
         found = lab.run(lab.data(data), scheme, n, load="global")
         rows.append({"data": data, "scheme": SCHEMES[scheme], "n": n, "imbalance": found.imbalance})
     figure = lines(rows, "n", "imbalance", "scheme", ["data"])
@@ -121,7 +121,7 @@ def _conclusions_of_table_2(rows: list[Row], lab: Lab) -> Claims:
 def figure_4(lab: Lab) -> Outcome:
     """Average imbalance of hashing, of the oracle (G), and of local estimation with s sources (Ls)."""
     rows: list[Row] = []
-    for data, n in lab.each(list(product(lab.grid.data, (5, 10, 50, 100)))):
+    for data, n in lab.each(product(lab.grid.data, (5, 10, 50, 100))):
         stream = lab.data(data)
         found = {"H": lab.run(stream, "hash", n), "G": lab.run(stream, "pkg", n, load="global")}
         found |= {f"L{s}": lab.run(stream, "pkg", n, sources=s) for s in lab.grid.sources}
@@ -167,7 +167,7 @@ def figure_4(lab: Lab) -> Outcome:
 def figure_5(lab: Lab) -> Outcome:
     """Imbalance through time: the oracle, five sources, and five sources that probe."""
     rows: list[Row] = []
-    for data, n in lab.each(list(product(_DRIFT, (10, 50)))):
+    for data, n in lab.each(product(_DRIFT, (10, 50))):
         stream = lab.data(data)
         minute = max(1, stream.messages // 1440)
         runs = {
@@ -301,7 +301,7 @@ def figure_7(lab: Lab) -> Outcome:
     """Average imbalance of PKG over the Zipf exponent."""
     rows: list[Row] = []
     workers = (5, 10, 50, 100)
-    for keys, z in lab.each(list(product(lab.grid.keys, lab.grid.exponents))):
+    for keys, z in lab.each(product(lab.grid.keys, lab.grid.exponents)):
         for n in workers:
             imbalance = lab.run(lab.zipf(keys, z), "pkg", n).imbalance
             rows.append({"|K|": keys, "z": z, "n": n, "p1 n / 2": top_share(keys, z) * n / 2, "imbalance": imbalance})
@@ -356,7 +356,7 @@ def figure_8(lab: Lab) -> Outcome:
     """Average imbalance where the sources are skewed themselves: the edges of a graph, by one end and the other."""
     rows: list[Row] = []
     workers = (5, 10, 50, 100)
-    for data, s, n, feed in lab.each(list(product(_GRAPHS, lab.grid.sources, workers, ("shuffle", "keyed")))):
+    for data, s, n, feed in lab.each(product(_GRAPHS, lab.grid.sources, workers, ("shuffle", "keyed"))):
         imbalance = lab.run(lab.data(data), "pkg", n, sources=s, feed=feed).imbalance
         label = f"{'uniform' if feed == 'shuffle' else 'skewed'}, s = {s}"
         rows.append({"data": data, "sources": s, "n": n, "feed": feed, "imbalance": imbalance, "split": label})
@@ -445,7 +445,7 @@ def figure_10(lab: Lab) -> Outcome:
     """Counters that the workers hold, and those that travel, at several aggregation periods (memory only)."""
     rows: list[Row] = []
     messages = min(lab.grid.messages, 2_000_000)
-    for data, scheme in lab.each(list(product(("WP*", "TW*"), ("pkg", "shuffle", "hash")))):
+    for data, scheme in lab.each(product(("WP*", "TW*"), ("pkg", "shuffle", "hash"))):
         stream = lab.data(data)
         keys = stream.keys[:messages].astype(np.int64)
         workers = lab.route(stream, scheme, 8)[:messages].astype(np.int64)

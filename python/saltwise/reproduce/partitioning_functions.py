@@ -270,7 +270,7 @@ def figure_5(lab: Lab) -> Outcome:
     rows = _by_scaler(lab, ("LCL", "LQL"))
     b, m = ({r: _curves(rows, "sigma", column, resources=r) for r in ("LCL", "LQL")} for column in ("b", "m"))
     claims = _migration_in_figure_5(b["LCL"], m["LCL"], min(_scalers(lab))) + _balance_in_figure_5(b)
-    return Outcome(rows, _two(rows, "sigma", log_x=True), claims)
+    return Outcome(rows, _two(rows, "sigma"), claims)
 
 
 def _migration_in_figure_5(b: Curves, m: Curves, lowest: float) -> Claims:
@@ -550,7 +550,7 @@ def figure_8(lab: Lab) -> Outcome:
         mean_m["redist"] <= mean_m["readj"] <= mean_m["scan"],
         _READJ_MOVES,
     )
-    return Outcome(rows, _two(rows, "|D|", log_x=True), claims)
+    return Outcome(rows, _two(rows, "|D|"), claims)
 
 
 def figure_9(lab: Lab) -> Outcome:
@@ -585,7 +585,7 @@ def figure_9(lab: Lab) -> Outcome:
         f"for LQL it differs by {differ:.1f} mappings at most, of up to {max(mapped['LCL'].values()):.0f} for LCL",
         differ <= 0.05 * max(mapped["LCL"].values()),
     )
-    return Outcome(rows, _both_sizes(rows, "sigma", log_x=True), claims)
+    return Outcome(rows, _both_sizes(rows, "sigma"), claims)
 
 
 def figure_10(lab: Lab) -> Outcome:
@@ -641,8 +641,7 @@ def figure_11(lab: Lab) -> Outcome:
 
 def figure_12(lab: Lab) -> Outcome:
     """Construction time over sigma."""
-    rows = pick(_by_scaler(lab, ("LCL",)), resources="LCL")
-    rows = [row for row in rows if row["technique"] in _OURS]
+    rows = [row for row in _by_scaler(lab, ("LCL",)) if row["technique"] in _OURS]
     seconds = {t: _over(rows, "sigma", "seconds", technique=t) for t in _OURS}
     low = {t: seconds[t][_scalers(lab)[0]] for t in _OURS}
     growth = {t: _exponent(rows, t) for t in _OURS}
@@ -666,7 +665,7 @@ def figure_12(lab: Lab) -> Outcome:
         where="4.2, figure 12",
     )
     figure = lines(rows, "sigma", "seconds", "technique")
-    return Outcome(rows, _log_x(figure), claims)
+    return Outcome(rows, figure, claims)
 
 
 def figure_13(lab: Lab) -> Outcome:
@@ -784,25 +783,17 @@ def _sizes(lab: Lab, settings: Sequence[Setting]) -> list[Row]:
     return rows
 
 
-def _two(rows: Sequence[Row], x: str, log_x: bool = False) -> Figure:
+def _two(rows: Sequence[Row], x: str) -> Figure:
     """Draw migration and imbalance side by side."""
     drawn = melted(rows, {"m": _M, "b": _B}, "quantity", "value")
     panels = ["resources", "quantity"]
-    figure = lines(drawn, x, "value", "technique", panels, y_label="relative to the ideal", level=1)
-    return _log_x(figure) if log_x else figure
+    return lines(drawn, x, "value", "technique", panels, y_label="relative to the ideal", level=1)
 
 
-def _both_sizes(rows: Sequence[Row], x: str, log_x: bool = False) -> Figure:
+def _both_sizes(rows: Sequence[Row], x: str) -> Figure:
     """Draw the items of the lossy counter and the mappings of the explicit hash side by side."""
     drawn = melted(rows, {"kept": "lossy counter", "mappings": "explicit hash"}, "size of", "items")
-    figure = lines(drawn, x, "items", "resources", ["size of"], floor=0.5)
-    return _log_x(figure) if log_x else figure
-
-
-def _log_x(figure: Figure) -> Figure:
-    for axes in figure.axes:
-        axes.set_xscale("log")
-    return figure
+    return lines(drawn, x, "items", "resources", ["size of"], floor=0.5)
 
 
 def _over(rows: Iterable[Row], x: str, column: str, **where: object) -> dict[float, float]:

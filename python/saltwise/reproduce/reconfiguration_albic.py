@@ -124,7 +124,7 @@ def _real(number: int, lab: Lab) -> Outcome:
     first = at["ALBIC"]
     rng = np.random.default_rng(1)
     rows: list[Row] = []
-    for t, job in lab.each(list(enumerate(real_job(number, lab.grid.periods, NODES, groups)))):
+    for t, job in lab.each(enumerate(real_job(number, lab.grid.periods, NODES, groups))):
         for technique in at:
             now = job.cluster(at[technique], NODES)
             at[technique] = _plan(technique, now, job.traffic, MIGRATIONS["real"], lab.grid.seconds / 10, rng)

@@ -56,7 +56,7 @@ def _against_flux(size: int, lab: Lab) -> Outcome:
     nodes, groups = CLUSTERS[size]
     seconds = lab.grid.seconds * nodes / CLUSTERS[-1][0]
     rows: list[Row] = []
-    for max_migrations, varies in lab.each(list(product(lab.grid.migrations, lab.grid.fluctuations))):
+    for max_migrations, varies in lab.each(product(lab.grid.migrations, lab.grid.fluctuations)):
         cluster = fluctuating(nodes, groups, varies, np.random.default_rng(varies))
         found = milp(cluster, max_migrations=max_migrations, seconds=seconds)
         plans = {
@@ -123,7 +123,7 @@ def figure_5(lab: Lab) -> Outcome:
     rows: list[Row] = []
     techniques = {"integrated": _integrated, "not integrated": _apart}
     cases = (5,) if lab.quick else (1, 5)
-    for overloaded, technique in lab.each(list(product(cases, techniques))):
+    for overloaded, technique in lab.each(product(cases, techniques)):
         cluster = fluctuating(nodes, groups, 0, np.random.default_rng(overloaded))
         load = np.where(cluster.node < overloaded, 100 / MEAN, 1.0) * cluster.load
         cluster = replace(cluster, load=load, kill=np.arange(nodes - 10, nodes))

@@ -100,7 +100,7 @@ def figure_3(lab: Lab) -> Outcome:
 def figure_4(lab: Lab) -> Outcome:
     """The d that Proposition 4.1 asks for, as a fraction of the workers."""
     rows: list[Row] = []
-    for z, n in lab.each(list(product(_FINE, (5, 10, 50, 100)))):
+    for z, n in lab.each(product(_FINE, (5, 10, 50, 100))):
         head = head_of(zipf_shares(KEYS, z), default_theta(n))
         d = find_optimal_choices(head.tolist(), n, EPSILON)
         rows.append({"z": z, "n": n, "d": d, "fraction": d / n})
@@ -323,7 +323,7 @@ def figure_8(lab: Lab) -> Outcome:
 def figure_9(lab: Lab) -> Outcome:
     """The d of D-C, and the lowest d with which its imbalance matches W-C's (Min-d)."""
     rows: list[Row] = []
-    for z, n in lab.each(list(product(lab.grid.exponents, (5, 10, 50, 100)))):
+    for z, n in lab.each(product(lab.grid.exponents, (5, 10, 50, 100))):
         stream = lab.zipf(KEYS, z)
         solved = lab.run(stream, "dchoices", n)
         target = lab.run(stream, "wchoices", n).imbalance
@@ -371,7 +371,7 @@ def figure_10(lab: Lab) -> Outcome:
     """Average imbalance over the skew, for numbers of workers and of keys."""
     rows: list[Row] = []
     schemes = ("pkg", "dchoices", "wchoices", "roundrobin", "hash")
-    for keys, z in lab.each(list(product(lab.grid.keys, lab.grid.exponents))):
+    for keys, z in lab.each(product(lab.grid.keys, lab.grid.exponents)):
         for n, scheme in product(lab.grid.workers, schemes):
             run = lab.run(lab.zipf(keys, z), scheme, n)
             row: Row = {"|K|": keys, "n": n, "z": z, "p1": top_share(keys, z), "scheme": SCHEMES[scheme]}
@@ -533,7 +533,7 @@ def figure_12(lab: Lab) -> Outcome:
     """Imbalance over time, on stand-ins of the real data."""
     rows: list[Row] = []
     schemes = ("pkg", "dchoices", "wchoices")
-    for data, n in lab.each(list(product(_REAL, (20, 50, 100)))):
+    for data, n in lab.each(product(_REAL, (20, 50, 100))):
         for scheme in schemes:
             run = lab.run(lab.data(data), scheme, n)
             share = run.times / run.times[-1]
@@ -571,7 +571,7 @@ def figure_12(lab: Lab) -> Outcome:
 
 def _by_workers(lab: Lab, names: list[str], schemes: tuple[str, ...]) -> list[Row]:
     rows: list[Row] = []
-    for data, n in lab.each(list(product(names, lab.grid.workers))):
+    for data, n in lab.each(product(names, lab.grid.workers)):
         for scheme in schemes:
             imbalance = lab.run(lab.data(data), scheme, n).imbalance
             rows.append({"data": data, "n": n, "scheme": SCHEMES[scheme], "imbalance": imbalance})
@@ -581,7 +581,7 @@ def _by_workers(lab: Lab, names: list[str], schemes: tuple[str, ...]) -> list[Ro
 def _memory(lab: Lab) -> list[Row]:
     """Compare states, by section IV-B: sum over keys of min(f_k, w), with w workers of the key."""
     rows: list[Row] = []
-    for z, n in lab.each(list(product(lab.grid.exponents, (5, 10, 50, 100)))):
+    for z, n in lab.each(product(lab.grid.exponents, (5, 10, 50, 100))):
         stream = lab.zipf(KEYS, z)
         shares = zipf_shares(KEYS, z)
         frequency = shares * lab.grid.messages
