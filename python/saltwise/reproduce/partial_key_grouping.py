@@ -35,10 +35,11 @@ Means = dict[tuple[str, int, str], float]
 def table_2(lab: Lab) -> Outcome:
     """Average imbalance of five schemes that know the true loads."""
     schemes = ("pkg", "off-greedy", "on-greedy", "potc", "hash")
-    rows: list[Row] = []
-    for data, n, scheme in lab.each(product(("WP*", "TW*"), (5, 10, 50, 100), schemes)):
-        found = lab.run(lab.data(data), scheme, n, load="global")
-        rows.append({"data": data, "scheme": SCHEMES[scheme], "n": n, "imbalance": found.imbalance})
+    rows: list[Row] = [
+        {"data": data, "scheme": SCHEMES[scheme], "n": n}
+        | {"imbalance": lab.run(lab.data(data), scheme, n, load="global").imbalance}
+        for data, n, scheme in lab.each(product(("WP*", "TW*"), (5, 10, 50, 100), schemes))
+    ]
     figure = lines(rows, "n", "imbalance", "scheme", ["data"])
     return Outcome(rows, figure, _claims_of_table_2(rows, lab.short) + _conclusions_of_table_2(rows, lab))
 

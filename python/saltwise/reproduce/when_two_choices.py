@@ -570,12 +570,11 @@ def figure_12(lab: Lab) -> Outcome:
 
 
 def _by_workers(lab: Lab, names: list[str], schemes: tuple[str, ...]) -> list[Row]:
-    rows: list[Row] = []
-    for data, n in lab.each(product(names, lab.grid.workers)):
-        for scheme in schemes:
-            imbalance = lab.run(lab.data(data), scheme, n).imbalance
-            rows.append({"data": data, "n": n, "scheme": SCHEMES[scheme], "imbalance": imbalance})
-    return rows
+    return [
+        {"data": data, "n": n, "scheme": SCHEMES[scheme], "imbalance": lab.run(lab.data(data), scheme, n).imbalance}
+        for data, n in lab.each(product(names, lab.grid.workers))
+        for scheme in schemes
+    ]
 
 
 def _memory(lab: Lab) -> list[Row]:

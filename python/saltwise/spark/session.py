@@ -121,9 +121,7 @@ def status(spark: SparkSession) -> Status:
     """
     version = None
     if plugin_loaded(spark):
-        row = spark.sql("SELECT saltwise_version()").first()
-        assert row is not None
-        version = row[0]
+        [(version,)] = spark.sql("SELECT saltwise_version()").collect()
     conf = spark.conf
     return Status(
         loaded=version is not None,
