@@ -16,8 +16,21 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 """A text or a number for each column."""
 
-_SETTINGS = {"data", "n", "z", "|K|", "theta n", "sources", "feed", "technique", "scheme", "migrations", "varies"}
-_SETTINGS |= {"share", "nodes"}
+_SETTINGS = (
+    "data",
+    "n",
+    "z",
+    "|K|",
+    "theta n",
+    "sources",
+    "feed",
+    "technique",
+    "scheme",
+    "migrations",
+    "varies",
+    "share",
+)
+"""Columns that tell what was varied."""
 
 
 @dataclass(frozen=True)
@@ -130,15 +143,12 @@ def paired(rows: Iterable[Row], column: str, by: str, one: object, other: object
     >>> [(x, y) for _, x, y in paired(rows, "I", "by", "a", "b")]
     [(0.1, 0.3)]
     """
-    settings = _SETTINGS - {by}
+
+    def setting(row: Row) -> tuple[object, ...]:
+        return tuple(row.get(name) for name in _SETTINGS if name != by)
+
     rows = list(rows)
-    second = {_setting(row, settings): float(row[column]) for row in rows if row[by] == other}
+    second = {setting(row): float(row[column]) for row in rows if row[by] == other}
     return [
-        (row, float(row[column]), second[_setting(row, settings)])
-        for row in rows
-        if row[by] == one and _setting(row, settings) in second
+        (row, float(row[column]), second[setting(row)]) for row in rows if row[by] == one and setting(row) in second
     ]
-
-
-def _setting(row: Row, names: set[str]) -> tuple[object, ...]:
-    return tuple(row.get(name) for name in sorted(names))

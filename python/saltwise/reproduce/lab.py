@@ -163,7 +163,8 @@ class Lab:
         }
         if name not in self._data:
             made = make[name]()
-            self._data[name] = Stream(name, _numbered(made.keys), _numbered(made.source_keys))
+            sources = None if made.source_keys is None else numbered(made.source_keys)
+            self._data[name] = Stream(name, numbered(made.keys), sources)
         return self._data[name]
 
     def run(self, stream: Stream, scheme: str, workers: int, **options: Any) -> Run:
@@ -186,18 +187,13 @@ class Lab:
         return np.asarray(route(stream.keys, scheme, workers, **options))
 
 
-def head_of(shares: NDArray[np.float64], theta: float) -> NDArray[np.float64]:
-    """Return the shares of the keys in the head: those of at least theta."""
-    return shares[shares >= theta]
-
-
 def top_share(keys: int, exponent: float) -> float:
     """Return p1 of a Zipf distribution."""
     return float(zipf_shares(keys, exponent)[0])
 
 
-def _numbered(keys: Any) -> Any:
+def numbered(keys: NDArray[Any]) -> NDArray[np.int64]:
     """Return texts as numbers, one for each text, because numbers are hashed faster."""
-    if keys is None or np.issubdtype(keys.dtype, np.integer):
+    if np.issubdtype(keys.dtype, np.integer):
         return keys
-    return pa.array(keys).dictionary_encode().indices.to_numpy().astype(np.int64)
+    return np.asarray(pa.array(keys).dictionary_encode().indices.to_numpy()).astype(np.int64)

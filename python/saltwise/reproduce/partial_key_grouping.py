@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import pairwise, product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..streams import Stream
 from .charts import lines
@@ -136,8 +135,9 @@ def figure_4(lab: Lab) -> Outcome:
     to_oracle = [(row, x, g) for name in local for row, x, g in paired(rows, "imbalance", "technique", name, "G")]
     far = [(row, x, g) for row, x, g in to_oracle if x > 10 * g]
     weighty = [x for _, x, _ in far if x > BALANCED]
-    spread = [x / y for _, x, y in paired(rows, "imbalance", "technique", local[-1], local[0])]
-    unequal = _highest_of_unequal(rows, local)
+    most_and_fewest = [(x, y) for _, x, y in paired(rows, "imbalance", "technique", local[-1], local[0])]
+    spread = [x / y for x, y in most_and_fewest]
+    unequal = max((max(x, y) for x, y in most_and_fewest if max(x, y) > 2 * min(x, y)), default=0.0)
     lowest = min(values(rows, "imbalance", technique="H"))
     claims = Claims("Q2, figure 4")
     claims.add("hashing always imposes a very high imbalance", f"at least {lowest:.1e}", lowest > 0.01)
@@ -233,7 +233,8 @@ def _claims_of_local_estimation(means: Means, limits: dict[str, float], lab: Lab
     gains = {t: max(means[data, n, "L5"] - means[data, n, t] for data, n in settings) for t in ("L5P1", "L5P0.1")}
     local = max(means[data, n, "L5"] for data, n in settings if n <= limits[data])
     apart = max(means[data, n, "L5"] - means[data, n, "G"] for data, n in settings)
-    agreement = _agreement(lab.route(lab.data("WP*"), "pkg", 10, load="global"), lab.route(lab.data("WP*"), "pkg", 10))
+    stream = lab.data("WP*")
+    agreement = np.mean(lab.route(stream, "pkg", 10, load="global") == lab.route(stream, "pkg", 10))
     claims = Claims("Q2, figure 5")
     claims.add(
         "G and L5 agree on the worker of only 47 % of the messages (Jaccard overlap)",
@@ -274,7 +275,7 @@ def figure_6(lab: Lab) -> Outcome:
         stream = lab.zipf(10_000, z)
         oracle = lab.route(stream, "pkg", 10, load="global")
         for s in sources:
-            agreement = _agreement(oracle, lab.route(stream, "pkg", 10, sources=s))
+            agreement = float(np.mean(oracle == lab.route(stream, "pkg", 10, sources=s)))
             imbalance = lab.run(stream, "pkg", 10, sources=s).imbalance
             rows.append({"z": z, "sources": s, "disagreement": 100 * (1 - agreement), "imbalance": imbalance})
     figure = lines(rows, "z", "disagreement", "sources", y_label="disagreement with G, %", log=False)
@@ -492,20 +493,10 @@ def figure_10(lab: Lab) -> Outcome:
     return Outcome(rows, figure, claims)
 
 
-def _agreement(one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
-    return float(np.mean(one == other))
-
-
 def _hottest(stream: Stream) -> float:
     """Return the highest share that a key has in a quarter of the stream: p1, under drift."""
     m = stream.messages
     return max(Stream("", stream.keys[i * m // 4 : (i + 1) * m // 4]).top_share for i in range(4))
-
-
-def _highest_of_unequal(rows: list[Row], techniques: list[str]) -> float:
-    """Return the highest imbalance where most and fewest sources differ by more than a factor of two."""
-    both = paired(rows, "imbalance", "technique", techniques[-1], techniques[0])
-    return max((max(a, b) for _, a, b in both if max(a, b) > 2 * min(a, b)), default=0.0)
 
 
 EXPERIMENTS = [

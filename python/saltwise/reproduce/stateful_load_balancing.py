@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..rebalancing.clb import clb
@@ -17,7 +16,7 @@ from ..splitting.compiled_hash import workers_of
 from ..streams import flights, zipf, zipf_shares
 from .charts import lines
 from .experiment import Claim, Claims, Experiment, Outcome, Row, mean, pick, values
-from .lab import Lab
+from .lab import Lab, numbered
 
 NEEDS_A_CLUSTER = [
     Claim("5.2, table 2", "95 % of tuples have a latency below 1.89 ms, the highest is 1.5 s"),
@@ -184,7 +183,11 @@ def _compared(lab: Lab) -> list[Row]:
             "ELB": _eager(series),
             "CLB": _correlated(series),
             "UHLB": _hashed(series),
-            "PKG": [(t, float(split[t].sum(axis=0).var()), _to_merge(split[t])) for t in range(1, WINDOWS)],
+            # The state that moves is what is not where most of its substream's state is.
+            "PKG": [
+                (t, float(load.sum(axis=0).var()), float(1 - load.max(axis=1).sum() / load.sum()))
+                for t, load in enumerate(split[1:], start=1)
+            ],
         }
         for scheme, windows in found.items():
             for t, variance, moved in windows:
@@ -198,8 +201,7 @@ def _substreams(data: str) -> Ints:
         keys = zipf(TWEETS * WINDOWS, 1_000_000, 0.8753).keys.astype(np.int64)  # TW*, at any size of the grid
     else:
         airplanes = flights("tailnum").keys
-        flown = airplanes[airplanes != ""]  # cancelled flights without one are no substream
-        keys = pa.array(flown).dictionary_encode().indices.to_numpy().astype(np.int64)
+        keys = numbered(airplanes[airplanes != ""])  # cancelled flights without one are no substream
     return workers_of(keys, 1, SUBSTREAMS).astype(np.int64)
 
 
@@ -236,18 +238,9 @@ def _replayed(series: Floats, decide: Callable[[int, Ints], Ints]) -> list[Windo
     for t in range(1, WINDOWS):
         before, instance = instance, decide(t, instance)
         variance = float(loads_of(series[t], instance, INSTANCES).var())
-        found.append((t, variance, _share(series[t - 1], before, instance)))
+        state = series[t - 1]  # of a substream: a tenth of its load, so its load says the share
+        found.append((t, variance, float(state[before != instance].sum() / state.sum())))
     return found
-
-
-def _share(state: Floats, before: Ints, after: Ints) -> float:
-    """Return the share of the state that moves; a substream's state is a tenth of its load, so its load says it."""
-    return float(state[before != after].sum() / state.sum())
-
-
-def _to_merge(split: Floats) -> float:
-    """Return the share of the state that is not where most of its substream's state is."""
-    return float(1 - split.max(axis=1).sum() / split.sum())
 
 
 def _means(rows: list[Row], column: str) -> dict[str, dict[str, float]]:

@@ -13,7 +13,7 @@ from ..splitting.choices import find_optimal_choices
 from ..streams import zipf_shares
 from .charts import lines, melted, panels
 from .experiment import Claim, Claims, Experiment, Outcome, Row, highest, mean, paired, pick, unless, values
-from .lab import BALANCED, SCHEMES, Lab, head_of, top_share
+from .lab import BALANCED, SCHEMES, Lab, top_share
 
 NEEDS_A_CLUSTER = [
     Claim("Q4, figure 13", "KG has the lowest throughput; PKG has more, but less than SG"),
@@ -70,7 +70,7 @@ def figure_3(lab: Lab) -> Outcome:
         shares = zipf_shares(KEYS, z)
         counts = np.bincount(lab.zipf(KEYS, z).keys.astype(np.int64)) / lab.grid.messages
         for n, (name, factor) in product((50, 100), (("2/n", 2.0), ("1/5n", 0.2))):
-            row: Row = {"z": z, "n": n, "theta": name, "head": len(head_of(shares, factor / n))}
+            row: Row = {"z": z, "n": n, "theta": name, "head": int((shares >= factor / n).sum())}
             rows.append(row | {"counted": int((counts >= factor / n).sum())})
     figure = lines(rows, "z", "head", "theta", ["n"], y_label="keys in the head", floor=0.5)
     largest = {n: highest(rows, "head", n=n) for n in (50, 100)}
@@ -101,8 +101,8 @@ def figure_4(lab: Lab) -> Outcome:
     """The d that Proposition 4.1 asks for, as a fraction of the workers."""
     rows: list[Row] = []
     for z, n in lab.each(product(_FINE, (5, 10, 50, 100))):
-        head = head_of(zipf_shares(KEYS, z), default_theta(n))
-        d = find_optimal_choices(head.tolist(), n, EPSILON)
+        shares = zipf_shares(KEYS, z)
+        d = find_optimal_choices(shares[shares >= default_theta(n)].tolist(), n, EPSILON)
         rows.append({"z": z, "n": n, "d": d, "fraction": d / n})
     figure = lines(rows, "z", "fraction", "n", log=False)
     large = {n: max(values(rows, "d", n=n)) for n in (50, 100)}
