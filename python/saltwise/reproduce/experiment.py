@@ -16,20 +16,8 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 """A text or a number for each column."""
 
-_SETTINGS = (
-    "data",
-    "n",
-    "z",
-    "|K|",
-    "theta n",
-    "sources",
-    "feed",
-    "technique",
-    "scheme",
-    "migrations",
-    "varies",
-    "share",
-)
+_VARIED = {"data", "n", "z", "|K|", "theta n", "sources", "feed", "scheme", "technique"}
+_VARIED |= {"migrations", "varies", "share", "nodes"}
 """Columns that tell what was varied."""
 
 
@@ -145,7 +133,7 @@ def paired(rows: Iterable[Row], column: str, by: str, one: object, other: object
     """
 
     def setting(row: Row) -> tuple[object, ...]:
-        return tuple(row.get(name) for name in _SETTINGS if name != by)
+        return tuple(row.get(name) for name in _VARIED if name != by)
 
     rows = list(rows)
     second = {setting(row): float(row[column]) for row in rows if row[by] == other}
