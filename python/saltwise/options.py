@@ -129,10 +129,7 @@ class SettledOptions:
 
 
 def settle(
-    options: SkewOptions,
-    session: Mapping[str, str],
-    strategies: Collection[str] = STRATEGIES,
-    default: str = "auto",
+    options: SkewOptions, session: Mapping[str, str], strategies: Collection[str] = STRATEGIES, default: str = "auto"
 ) -> SettledOptions:
     """Settle options as the plugin does: an argument first, then the session's conf, then the default.
 

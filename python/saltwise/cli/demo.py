@@ -56,12 +56,7 @@ QUERIES = (
         table="flights",
         key="dep_delay div 15",
     ),
-    Query(
-        "Word counts of English",
-        "SELECT word, count(*) AS n FROM words GROUP BY word",
-        table="words",
-        key="word",
-    ),
+    Query("Word counts of English", "SELECT word, count(*) AS n FROM words GROUP BY word", table="words", key="word"),
 )
 
 
@@ -109,11 +104,7 @@ def prepare(spark: SparkSession, tables: dict[str, pa.Table], folder: str, parti
 
 
 def run(
-    spark: SparkSession,
-    query: Query,
-    partitions: int,
-    rounds: int = 2,
-    step: Callable[[], object] = lambda: None,
+    spark: SparkSession, query: Query, partitions: int, rounds: int = 2, step: Callable[[], object] = lambda: None
 ) -> Outcome:
     """Run a query with every strategy in turn, and compare the answers with stock Spark's.
 

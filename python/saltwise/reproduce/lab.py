@@ -174,11 +174,7 @@ class Lab:
             source_keys = stream.source_keys if options.get("feed") == "keyed" else None
             found = simulate(stream.keys, scheme, workers, source_keys=source_keys, **options)
             self._runs[key] = Run(
-                found.average_imbalance,
-                found.imbalance,
-                found.times,
-                found.states,
-                max(found.choices, default=2),
+                found.average_imbalance, found.imbalance, found.times, found.states, max(found.choices, default=2)
             )
         return self._runs[key]
 

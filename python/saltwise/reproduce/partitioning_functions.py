@@ -67,11 +67,7 @@ def _hashes_in_figure_3(rows: list[Row], runs: Mapping[str, Sequence[float]]) ->
     below = [r for r, numbers in m.items() if numbers["consistent"] < 1]
     worst = [r for r, numbers in b.items() if numbers["consistent"] == max(numbers.values())]
     claims = Claims("5.3, figure 3")
-    claims.add(
-        "uniform hash moves very much, up to more than 8 times the ideal",
-        f"m = {uniform:.2f}",
-        uniform > 8,
-    )
+    claims.add("uniform hash moves very much, up to more than 8 times the ideal", f"m = {uniform:.2f}", uniform > 8)
     claims.add(
         "consistent hash has the best migration cost, in some cases below 1",
         f"m is lowest for {_and(cheapest)}, and below 1 for {_and(below)}; for LLL {_listed(m['LLL'])}",

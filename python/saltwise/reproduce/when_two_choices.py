@@ -435,11 +435,7 @@ def _schemes_in_figure_10(rows: list[Row]) -> Claims:
         f"at most {wc:.1e}; worse than another scheme, and above 1e-4, in {len(second)} of {len(others)} comparisons",
         wc < BALANCED and not second,
     )
-    claims.add(
-        "D-C and RR perform similarly",
-        f"means {dc:.1e} and {rr:.1e}",
-        0.1 < dc / rr < 10,
-    )
+    claims.add("D-C and RR perform similarly", f"means {dc:.1e} and {rr:.1e}", 0.1 < dc / rr < 10)
     claims.add(
         "D-C and RR keep imbalance much lower than PKG under high skew and scale",
         "from n = 50 and z = 1.2 on, PKG has "

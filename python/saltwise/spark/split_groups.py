@@ -36,10 +36,7 @@ if TYPE_CHECKING:
 
 
 def apply_split(
-    grouping: Grouping,
-    func: Callable[..., Any],
-    schema: StructType | str,
-    merge: Callable[[Any], Any],
+    grouping: Grouping, func: Callable[..., Any], schema: StructType | str, merge: Callable[[Any], Any]
 ) -> DataFrame:
     """Return what `merge` makes of the results of `func` on parts of each group.
 
