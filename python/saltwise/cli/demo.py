@@ -90,14 +90,7 @@ def data(quick: bool = False) -> dict[str, pa.Table]:
 
 
 def prepare(spark: SparkSession, tables: dict[str, pa.Table], folder: str, partitions: int) -> None:
-    """Make a view of each table, and set the number of shuffle partitions to n.
-
-    Args:
-        spark: the session.
-        tables: the result of :func:`data`.
-        folder: the folder for the parquet files.
-        partitions: n.
-    """
+    """Make a view of each table of :func:`data`, by files in a folder, and set the shuffle partitions to n."""
     spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
     for name, rows in tables.items():
         datasets.as_dataframe(spark, rows, folder, name)

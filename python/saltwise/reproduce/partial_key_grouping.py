@@ -40,10 +40,6 @@ def table_2(lab: Lab) -> Outcome:
         for data, n, scheme in lab.each(product(("WP*", "TW*"), (5, 10, 50, 100), schemes))
     ]
     figure = lines(rows, "n", "imbalance", "scheme", ["data"])
-    return Outcome(rows, figure, _claims_of_table_2(rows, lab.short) + _conclusions_of_table_2(rows, lab))
-
-
-def _claims_of_table_2(rows: list[Row], short: str) -> Claims:
     others = ("PKG", "Off-Greedy", "On-Greedy", "PoTC")
     least_of_hash = min(h / o for other in others for _, h, o in paired(rows, "imbalance", "scheme", "H", other))
     lowest = min(values(rows, "imbalance", scheme="H"))
@@ -70,7 +66,7 @@ def _claims_of_table_2(rows: list[Row], short: str) -> Claims:
         f"PoTC has {min(potc_tw):.2g} to {max(potc_tw):.2g} times its imbalance on TW*",
         min(potc_tw) >= 1 and max(potc_tw) > 10,
         "In the order of our stream, the hot keys meet workers that are empty with PoTC, too.",
-        short,
+        lab.short,
     )
     claims.add(
         "On-Greedy is very close to Off-Greedy",
@@ -85,7 +81,7 @@ def _claims_of_table_2(rows: list[Row], short: str) -> Claims:
         not worse,
         "Both are below what the first messages weigh; who is lower there is luck.",
     )
-    return claims
+    return Outcome(rows, figure, claims + _conclusions_of_table_2(rows, lab))
 
 
 def _conclusions_of_table_2(rows: list[Row], lab: Lab) -> Claims:

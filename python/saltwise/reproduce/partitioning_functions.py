@@ -57,7 +57,20 @@ def figure_3(lab: Lab) -> Outcome:
     )
     for axes in figure.axes:
         axes.tick_params(axis="x", rotation=60)
-    return Outcome(rows, figure, _hashes_in_figure_3(rows, runs) + _ours_in_figure_3(rows) + _goals_in_figure_3(rows))
+    b, m = (_by(rows, column, resources="LLL") for column in ("b", "m"))
+    goals = Claims("our goal")
+    goals.add(
+        "for LLL, readj has b <= 1.3 and m <= 1.6",
+        f"b = {b['readj']:.2f}, m = {m['readj']:.2f}",
+        b["readj"] <= 1.3 and m["readj"] <= 1.6,
+        _if_even(rows),
+    )
+    goals.add(
+        "for LLL, uniform hash has m >= 6, and consistent hash visibly more imbalance than readj",
+        f"m = {m['uniform']:.2f}; b = {b['consistent']:.2f} against {b['readj']:.2f}",
+        m["uniform"] >= 6 and b["consistent"] > 1.2 * b["readj"],
+    )
+    return Outcome(rows, figure, _hashes_in_figure_3(rows, runs) + _ours_in_figure_3(rows) + goals)
 
 
 def _hashes_in_figure_3(rows: list[Row], runs: Mapping[str, Sequence[float]]) -> Claims:
@@ -138,23 +151,6 @@ def _ours_in_figure_3(rows: list[Row]) -> Claims:
     return claims
 
 
-def _goals_in_figure_3(rows: list[Row]) -> Claims:
-    b, m = _by(rows, "b", resources="LLL"), _by(rows, "m", resources="LLL")
-    claims = Claims("our goal")
-    claims.add(
-        "for LLL, readj has b <= 1.3 and m <= 1.6",
-        f"b = {b['readj']:.2f}, m = {m['readj']:.2f}",
-        b["readj"] <= 1.3 and m["readj"] <= 1.6,
-        _if_even(rows),
-    )
-    claims.add(
-        "for LLL, uniform hash has m >= 6, and consistent hash visibly more imbalance than readj",
-        f"m = {m['uniform']:.2f}; b = {b['consistent']:.2f} against {b['readj']:.2f}",
-        m["uniform"] >= 6 and b["consistent"] > 1.2 * b["readj"],
-    )
-    return claims
-
-
 def _if_even(rows: list[Row]) -> str:
     even = values(rows, "b if even", resources="LLL", technique="readj")[0]
     return (
@@ -168,11 +164,6 @@ def figure_4(lab: Lab) -> Outcome:
     rows = _measure(lab, _over_skews(lab))
     b = {r: _curves(rows, "z", "b", resources=r) for r in _KINDS}
     moves = _curves(rows, "z", "m", resources="LLL")
-    claims = _migration_in_figure_4(moves) + _hashes_in_figure_4(b) + _ours_in_figure_4(b)
-    return Outcome(rows, _two(rows, "z"), claims)
-
-
-def _migration_in_figure_4(moves: Curves) -> Claims:
     top = {t: curve[1.0] for t, curve in moves.items()}
     late = {t: moves[t][1.0] - moves[t][0.8] for t in _OURS}
     early = {t: moves[t][0.8] - moves[t][0.1] for t in _OURS}
@@ -195,7 +186,7 @@ def _migration_in_figure_4(moves: Curves) -> Claims:
         top["scan"] >= top["readj"] >= top["redist"],
         "For LLL the paper's own figure 3 has readj above scan and redist, and these two equal.",
     )
-    return claims
+    return Outcome(rows, _two(rows, "z"), claims + _hashes_in_figure_4(b) + _ours_in_figure_4(b))
 
 
 def _hashes_in_figure_4(b: Mapping[str, Curves]) -> Claims:
@@ -349,18 +340,6 @@ def figure_6(lab: Lab) -> Outcome:
     rows = _by_workers(lab, TECHNIQUES)
     b, m = (_curves(rows, "N", column) for column in ("b", "m"))
     both = {t: mean(b[t][n] * (1 + m[t][n]) for n in _WORKERS) for t in _OURS}
-    claims = _migration_in_figure_6(m)
-    claims += _balance_in_figure_6(b)
-    claims.add(
-        "by migration and imbalance together, redist is the most robust",
-        "mean b (1 + m): " + _listed(both),
-        both["redist"] == min(both.values()),
-        _order_of(both),
-    )
-    return Outcome(rows, _two(rows, "N"), claims)
-
-
-def _migration_in_figure_6(m: Curves) -> Claims:
     at_32 = {t: curve[32] for t, curve in m.items()}
     mean_m = _means(m)
     between = all(mean_m["consistent"] <= mean_m[t] <= mean_m["uniform"] for t in _OURS)
@@ -392,7 +371,14 @@ def _migration_in_figure_6(m: Curves) -> Claims:
         + " Scan keeps a key where it is as long as that is best by U^APM, and which of equally good "
         "placements it takes makes no difference to that.",
     )
-    return claims
+    claims += _balance_in_figure_6(b)
+    claims.add(
+        "by migration and imbalance together, redist is the most robust",
+        "mean b (1 + m): " + _listed(both),
+        both["redist"] == min(both.values()),
+        _order_of(both),
+    )
+    return Outcome(rows, _two(rows, "N"), claims)
 
 
 def _balance_in_figure_6(b: Curves) -> Claims:
@@ -433,17 +419,31 @@ def figure_7(lab: Lab) -> Outcome:
     rows = _measure(lab, settings, ("readj", "redist"))
     drawn = melted(rows, {"m": _M, "b": _B}, "quantity", "value")
     figure = lines(drawn, "resources", "value", "utility", ["technique", "quantity"], y_label="m and b")
+    quadratic = _by_utility(rows, "b", technique="redist", resources="LQL")
+    times = max(quadratic.values()) / quadratic["APM"]
+    mean_b, mean_m = (_by_utility(rows, column, technique="redist") for column in ("b", "m"))
+    redist = Claims("5.3, figure 7b")
+    redist.add(
+        "with redist U^APM and U^APLM balance best, for LQL up to 3 times better",
+        f"LQL: {_listed(quadratic)}; the worst is {times:.1f} times U^APM's; mean of all: " + _listed(mean_b),
+        times > 1.5 and max(mean_b["APM"], mean_b["APLM"]) <= min(mean_b["ATM"], mean_b["ATLM"]),
+        _order_of(mean_b),
+    )
+    redist.add(
+        "with redist U^APLM moves 30 to 35 % more than U^APM, U^ATM and U^ATLM 35 to 40 % less",
+        "mean m: " + _listed(mean_m),
+        mean_m["APLM"] > 1.1 * mean_m["APM"] and max(mean_m["ATM"], mean_m["ATLM"]) < 0.9 * mean_m["APM"],
+        _order_of(mean_m),
+    )
     overall = _by_utility(rows, "b (1 + m)")
-    claims = _readj_in_figure_7(rows)
-    claims += _redist_in_figure_7(rows)
-    claims.add(
+    redist.add(
         "by migration and imbalance together, U^APM is the best choice",
         "mean b (1 + m): " + _listed(overall),
         overall["APM"] == min(overall.values()),
         _order_of(overall),
         where="5.3, figure 7",
     )
-    return Outcome(rows, figure, claims)
+    return Outcome(rows, figure, _readj_in_figure_7(rows) + redist)
 
 
 def _readj_in_figure_7(rows: list[Row]) -> Claims:
@@ -470,26 +470,6 @@ def _readj_in_figure_7(rows: list[Row]) -> Claims:
         f"by {apart:.1%} for LCL and LLL; LQL: " + _listed(b["LQL"]),
         apart < 0.05 and min(b["LQL"], key=b["LQL"].__getitem__) == "APM",
         "readj takes only what balances better, so all utilities end near the same balance.",
-    )
-    return claims
-
-
-def _redist_in_figure_7(rows: list[Row]) -> Claims:
-    quadratic = _by_utility(rows, "b", technique="redist", resources="LQL")
-    times = max(quadratic.values()) / quadratic["APM"]
-    mean_b, mean_m = (_by_utility(rows, column, technique="redist") for column in ("b", "m"))
-    claims = Claims("5.3, figure 7b")
-    claims.add(
-        "with redist U^APM and U^APLM balance best, for LQL up to 3 times better",
-        f"LQL: {_listed(quadratic)}; the worst is {times:.1f} times U^APM's; mean of all: " + _listed(mean_b),
-        times > 1.5 and max(mean_b["APM"], mean_b["APLM"]) <= min(mean_b["ATM"], mean_b["ATLM"]),
-        _order_of(mean_b),
-    )
-    claims.add(
-        "with redist U^APLM moves 30 to 35 % more than U^APM, U^ATM and U^ATLM 35 to 40 % less",
-        "mean m: " + _listed(mean_m),
-        mean_m["APLM"] > 1.1 * mean_m["APM"] and max(mean_m["ATM"], mean_m["ATLM"]) < 0.9 * mean_m["APM"],
-        _order_of(mean_m),
     )
     return claims
 

@@ -14,6 +14,7 @@ from .._java import ensure_java
 from .._spark_lines import SPARK_LINES
 from .._version import __version__
 from ..errors import PluginMissingError, SaltwiseError
+from ..options import SPELLED
 from ..tables import Printable
 from .compat import builder_options, class_is_missing
 
@@ -23,9 +24,8 @@ if TYPE_CHECKING:
 EXTENSION = "org.apache.spark.sql.saltwise.SaltwiseExtensions"
 
 CONF_OF_OPTION = {
-    **{name: f"spark.saltwise.{name}" for name in ("strategy", "partitions", "theta", "epsilon", "choices")},
-    "sketch_capacity": "spark.saltwise.sketch.capacity",
-    "cost": "spark.saltwise.placement.cost",
+    name: f"spark.saltwise.{SPELLED.get(name, name)}"
+    for name in ("strategy", "partitions", "theta", "epsilon", "choices", "sketch_capacity", "cost")
 }
 """The conf of each option of skew_groupby that Python reads; the plugin reads all of them."""
 
