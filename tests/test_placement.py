@@ -34,7 +34,7 @@ from saltwise.strategies import StrategyName
 from saltwise.streams import zipf_shares
 
 if TYPE_CHECKING:
-    from tests.conftest import SaltwiseLines, WithConf
+    from tests.conftest import Agree, SaltwiseLines, WithConf
 
 # Python workers cannot import this module.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
@@ -146,6 +146,13 @@ def test_aggregates_of_whole_groups_are_those_of_spark(
     assert [a.replace("-0.0", "0.0") for a in answers(ours)] == [
         a.replace("-0.0", "0.0") for a in answers(rows.groupBy(*keys).agg(*aggregates))
     ]
+
+
+def test_constants_among_the_keys_place_nothing_and_the_other_keys_do(agree: Agree) -> None:
+    rows = "(SELECT id % 7 AS k, id AS v FROM range(0, 5000, 1, 4))"
+    agree(f"SELECT 'all' AS c, k, sum(v) FROM {rows} GROUP BY 'all', k", strategies=["consistent"])
+    one_group = f"SELECT 'all' AS c, sort_array(collect_list(v)) FROM {rows} GROUP BY 'all'"
+    agree.left_alone(one_group, "its keys are constants, so there is one group", strategy="consistent")
 
 
 def test_python_aggregates_are_placed_without_a_strategy(rows: DataFrame) -> None:
@@ -364,7 +371,8 @@ def test_what_is_no_mere_scan_is_computed_once_unless_it_was_asked_for(
     rows: DataFrame, with_conf: WithConf, saltwise_lines: SaltwiseLines
 ) -> None:
     def query(group_by: Callable[..., Any], **strategy: StrategyName) -> DataFrame:
-        inner = rows.groupBy("k", "s").applyInPandas(
+        # Few rows, since a group costs Python a frame.
+        inner = rows.where("v < 8").groupBy("k", "s").applyInPandas(
             lambda g: pd.DataFrame({"k": [g["k"].iloc[0]], "v": [g["v"].sum()]}), "k bigint, v bigint"
         )
         both = inner.union(inner.where("k > 7"))

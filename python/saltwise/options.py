@@ -25,6 +25,9 @@ MAX_CAPACITY = 1 << 24
 PLACEMENT_CAPACITY = 10_000
 """The most keys that are placed by hand."""
 
+SPELLED = {"sketch_capacity": "sketch.capacity", "cost": "placement.cost", "function": "placement.function"}
+"""How hints and confs spell an option, where it is not by its name in Python."""
+
 
 def default_theta(workers: int) -> float:
     """Return 1/(5n), the share from which a key is hot ("When Two Choices Are not Enough", section III-A).
@@ -89,18 +92,9 @@ class SkewOptions:
 
     def hint(self) -> list[str]:
         """Return the parameters of the SKEW_GROUPBY hint: the strategy, then 'option=value' strings."""
-        values = {
-            "partitions": self.partitions,
-            "theta": self.theta,
-            "epsilon": self.epsilon,
-            "choices": self.choices,
-            "sketch.capacity": self.sketch_capacity,
-            "hot": self.hot,
-            "placement.cost": self.cost,
-            "placement.function": self.function,
-        }
+        given = {SPELLED.get(name, name): value for name, value in vars(self).items() if name != "strategy"}
         first = [] if self.strategy is None else [self.strategy]
-        return first + [f"{name}={value}" for name, value in values.items() if value is not None]
+        return first + [f"{name}={value}" for name, value in given.items() if value is not None]
 
 
 @dataclass(frozen=True)
@@ -129,10 +123,7 @@ class SettledOptions:
 
 
 def settle(
-    options: SkewOptions,
-    session: Mapping[str, str],
-    strategies: Collection[str] = STRATEGIES,
-    default: str = "auto",
+    options: SkewOptions, session: Mapping[str, str], strategies: Collection[str] = STRATEGIES, default: str = "auto"
 ) -> SettledOptions:
     """Settle options as the plugin does: an argument first, then the session's conf, then the default.
 

@@ -27,7 +27,7 @@ from .options import EPSILON, default_capacity, default_theta
 from .splitting.compiled_hash import Ints, Longs, workers_of
 from .splitting.greedy import off_greedy
 from .splitting.head import in_head
-from .splitting.schemes import SPLITTING, run_source, run_together, states_per_key
+from .splitting.schemes import SPLITTING, Messages, run_source, run_together, states_per_key
 from .splitting.source import GIVEN, GREEDY, ON_GREEDY, POTC, WITH_SKETCH, Settings, Sources, key_table, new_sources
 from .tables import Printable, Table
 
@@ -267,17 +267,17 @@ def _run(stream: Stream, source_keys: Stream | None, setup: _Setup) -> _Run:
     edges = np.arange(samples + 1) * len(ids) // samples
     sent = np.zeros((setup.sources, samples, setup.workers), np.int64)
     workers = np.empty(len(ids), np.int32)
-    stream_arguments = (table, ids, source_of, edges, settings, workers)
+    messages = Messages(table, ids, source_of, edges, workers)
     if setup.load == "local" and settings.scheme in WITH_SKETCH:
         with ThreadPoolExecutor(os.cpu_count()) as threads:
             done = threads.map(
-                lambda i: run_source(sources.each[i], setup.sources, *stream_arguments, sent[i]), range(setup.sources)
+                lambda i: run_source(sources.each[i], setup.sources, messages, settings, sent[i]), range(setup.sources)
             )
         list(done)  # raises what a thread raised
     else:
         # Without a sketch a message costs less than threads lose when they write side by side.
         probe = {"global": 0, "probing": setup.probe, "local": len(ids)}[setup.load]
-        run_together(sources, *stream_arguments, sent[0], probe)
+        run_together(sources, messages, settings, sent[0], probe)
     return _Run(keys, ids, edges, sources, sent, workers)
 
 

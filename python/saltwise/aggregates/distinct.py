@@ -61,6 +61,5 @@ def _union(lg_k: int, data: bytes) -> Any:
 
 
 copyreg.pickle(
-    hll_union,
-    lambda union: (_union, (union.lg_config_k, union.get_result(tgt_hll_type.HLL_8).serialize_compact())),
+    hll_union, lambda union: (_union, (union.lg_config_k, union.get_result(tgt_hll_type.HLL_8).serialize_compact()))
 )

@@ -33,7 +33,9 @@ class _Quantiles(Aggregator):
 
     def __init__(self, column: str | Column, probabilities: Sequence[float], k: int) -> None:
         super().__init__(column)
-        self.probabilities = _probabilities(probabilities)
+        if not probabilities or not all(0 <= p <= 1 for p in probabilities):
+            raise SaltwiseValueError(f"probabilities are {probabilities!r}; name at least one, each from 0 to 1.")
+        self.probabilities = [float(p) for p in probabilities]
         self.k = k
 
     def update(self, state: Any, batch: pa.RecordBatch) -> Any:
@@ -96,12 +98,6 @@ class TDigestQuantiles(_Quantiles):
 
     def finish(self, state: Any) -> list[float] | None:
         return None if state.is_empty() else [state.get_quantile(p) for p in self.probabilities]
-
-
-def _probabilities(given: Sequence[float]) -> list[float]:
-    if not given or not all(0 <= p <= 1 for p in given):
-        raise SaltwiseValueError(f"probabilities are {given!r}; name at least one, each from 0 to 1.")
-    return [float(p) for p in given]
 
 
 def _kll(data: bytes) -> Any:

@@ -74,9 +74,7 @@ def _number(text: str) -> float:
 Partitions = Annotated[
     int | None,
     typer.Option(
-        parser=_whole_number,
-        metavar="N",
-        help="Number of workers; the number of shuffle partitions if not given.",
+        parser=_whole_number, metavar="N", help="Number of workers; the number of shuffle partitions if not given."
     ),
 ]
 
@@ -111,10 +109,7 @@ def demo(
     rounds = 1 if quick else 2
     screen = console()
     outcomes = []
-    with (
-        progress_bar(screen) as progress,
-        TemporaryDirectory(prefix="saltwise-", ignore_cleanup_errors=True) as folder,
-    ):
+    with progress_bar(screen) as progress, TemporaryDirectory(prefix="saltwise-", ignore_cleanup_errors=True) as folder:
         total = len(demonstration.QUERIES) * demonstration.runs(rounds)
         task = progress.add_task("Reading the data", total=total)
         tables = demonstration.data(quick)

@@ -56,12 +56,7 @@ QUERIES = (
         table="flights",
         key="dep_delay div 15",
     ),
-    Query(
-        "Word counts of English",
-        "SELECT word, count(*) AS n FROM words GROUP BY word",
-        table="words",
-        key="word",
-    ),
+    Query("Word counts of English", "SELECT word, count(*) AS n FROM words GROUP BY word", table="words", key="word"),
 )
 
 
@@ -95,25 +90,14 @@ def data(quick: bool = False) -> dict[str, pa.Table]:
 
 
 def prepare(spark: SparkSession, tables: dict[str, pa.Table], folder: str, partitions: int) -> None:
-    """Make a view of each table, and set the number of shuffle partitions to n.
-
-    Args:
-        spark: the session.
-        tables: the result of :func:`data`.
-        folder: the folder for the parquet files.
-        partitions: n.
-    """
+    """Make a view of each table of :func:`data`, by files in a folder, and set the shuffle partitions to n."""
     spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
     for name, rows in tables.items():
         datasets.as_dataframe(spark, rows, folder, name)
 
 
 def run(
-    spark: SparkSession,
-    query: Query,
-    partitions: int,
-    rounds: int = 2,
-    step: Callable[[], object] = lambda: None,
+    spark: SparkSession, query: Query, partitions: int, rounds: int = 2, step: Callable[[], object] = lambda: None
 ) -> Outcome:
     """Run a query with every strategy in turn, and compare the answers with stock Spark's.
 

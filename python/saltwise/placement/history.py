@@ -119,25 +119,23 @@ class Placement(Printable):
     moved_rows: float
     """The rows of these keys in this run, or another cost, and the expected part of the unknown keys."""
 
-    def _parts(self) -> Iterator[Table]:
-        yield Table([*self._shown().items()])
-
     def to_dict(self) -> dict[str, Any]:
         """Return the number of workers and the costs; :func:`saltwise.placement.function_json.to_json` has the rest."""
         return {"workers": self.function.workers} | {name: getattr(self, name) for name in COSTS}
 
-    def _shown(self) -> dict[str, str]:
+    def _parts(self) -> Iterator[Table]:
         placed = len(self.function.explicit) if isinstance(self.function, HashPair) else 0
-        return {
-            "workers": f"{self.function.workers}",
-            "made by": self.made_by,
-            "keys placed": f"{placed:,}",
-            "max/mean": f"{self.max_to_mean:.3f}",
-            "b (imbalance)": f"{self.imbalance:.3f}",
-            "m (migration)": f"{self.migration:.3f}",
-            "moved keys": f"{self.moved_keys:,}",
-            "moved rows": f"{self.moved_rows:,.0f}",
-        }
+        rows = [
+            ("workers", f"{self.function.workers}"),
+            ("made by", self.made_by),
+            ("keys placed", f"{placed:,}"),
+            ("max/mean", f"{self.max_to_mean:.3f}"),
+            ("b (imbalance)", f"{self.imbalance:.3f}"),
+            ("m (migration)", f"{self.migration:.3f}"),
+            ("moved keys", f"{self.moved_keys:,}"),
+            ("moved rows", f"{self.moved_rows:,.0f}"),
+        ]
+        yield Table(rows)
 
 
 COSTS = tuple(field.name for field in fields(Placement) if field.name != "function")
@@ -224,7 +222,10 @@ class PlacementHistory:
             "epsilon": self.counts.epsilon,
             "left": self.counts.left,
             "counters": [
-                {"total": counter.total, "kept": [[_text(key), *entry] for key, entry in counter.kept.items()]}
+                {
+                    "total": counter.total,
+                    "kept": [[None if key is None else str(key), *entry] for key, entry in counter.kept.items()],
+                }
                 for counter in self.counts.counters
             ],
         }
@@ -251,10 +252,6 @@ class PlacementHistory:
         if not counters:
             raise ValueError("there are no counters")
         return history
-
-
-def _text(key: int | None) -> str | None:
-    return None if key is None else str(key)
 
 
 def spread(keys: Longs, shares: Floats) -> tuple[Longs, Floats]:

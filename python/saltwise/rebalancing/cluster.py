@@ -77,14 +77,7 @@ class Cluster:
             for usage, limit in self.resources
         )
         node = checked_allocation("node", self.node, len(load), self.nodes)
-        fields = {
-            "load": load,
-            "node": node,
-            "cost": cost,
-            "kill": kill,
-            "capacity": capacity,
-            "resources": resources,
-        }
+        fields = {"load": load, "node": node, "cost": cost, "kill": kill, "capacity": capacity, "resources": resources}
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 

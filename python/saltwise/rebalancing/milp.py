@@ -204,12 +204,7 @@ def _place(
 
     Variables: x_ik for each free key group k and each node i where it may be; d, d_u, d_l.
 
-    Args:
-        problem: where the key groups are, and what of them may migrate.
-        node: where those are that are not free.
-        free: the key groups that may move.
-        among: the nodes to which they may move. Each may also stay where it was.
-        seconds: the time limit.
+    The others stay as in `node`. Each free one may go to the nodes `among`, or stay where it was.
 
     Raises:
         InfeasibleError: there is none, even if all may move to all nodes.
@@ -245,12 +240,8 @@ def _place(
 def _improve(problem: _Problem, node: Ints, bound: float, each: float, deadline: float) -> Ints:
     """Solve neighbourhoods until the time is over, the bound is reached, or IDLE of them in a row improve nothing.
 
-    Args:
-        problem: where the key groups are, and what of them may migrate.
-        node: the allocation to improve.
-        bound: no allocation has a smaller load distance.
-        each: seconds for a neighbourhood.
-        deadline: when to stop, on the monotonic clock.
+    `bound` is a lower bound of the load distance, `each` the seconds for a neighbourhood, and `deadline` is on the
+    monotonic clock.
     """
     cluster, rng, idle = problem.cluster, np.random.default_rng(1), 0
     enough = bound + GAP * cluster.mean
@@ -279,10 +270,7 @@ def _unevenness(cluster: Cluster, node: Ints) -> list[float]:
 def _balance(cluster: Cluster, net: list[Any], there: Floats) -> Rows:
     """Return constraints (3) and (4) on the load, and the limits of the further resources.
 
-    Args:
-        cluster: with the nodes' capacities and marks.
-        net: for the load and each resource, what the variables add to each node.
-        there: for the load and each resource, what each node has in addition.
+    For the load and each resource, `net` has what the variables add to each node, `there` what it has in addition.
     """
     mean, staying = cluster.mean, cluster.staying
     load = sparse.csr_array(net[0] * cluster.capacity[:, None])
@@ -311,16 +299,9 @@ def _row(coefficients: Floats, lower: float, upper: float) -> optimize.LinearCon
 def _solve(
     cluster: Cluster, off_marked: Floats, binaries: int, rows: Rows, lower: Floats, upper: Floats, seconds: float
 ) -> optimize.OptimizeResult:
-    """Call HiGHS.
+    """Call HiGHS. The binary variables come first. `lower` and `upper` leave out d, d_u, d_l: these are 0 to the mean.
 
-    Args:
-        cluster: its mean is the upper bound of d (constraint 5).
-        off_marked: for each variable, how many key groups it takes off nodes marked for removal.
-        binaries: how many variables are whole numbers; they come first.
-        rows: the constraints.
-        lower: lowest value of each variable except d, d_u, d_l, which are from 0 to the mean.
-        upper: highest value of each of these variables.
-        seconds: the time limit.
+    `off_marked` says of each variable how many key groups it takes off nodes marked for removal.
     """
     mean = cluster.mean
     integral = np.arange(len(upper) + 4) < binaries

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import TypeVar
 
@@ -17,6 +17,26 @@ T = TypeVar("T")
 
 MARKERS = "osv^D<>pP*X"
 
+TITLES = {
+    "imbalance": "average imbalance, share of messages",
+    "n": "workers n",
+    "N": "workers N",
+    "z": "Zipf exponent z",
+    "sigma": "threshold scaler sigma",
+    "|D|": "keys |D|",
+    "seconds": "construction time, s",
+    "fraction": "d / n",
+    "window": "statistic window",
+    "hour": "hours of a day",
+    "time": "share of the stream",
+    "variance": "variance of the instances' loads",
+    "distance": "load distance, percent of a node",
+}
+"""Titles of axes, by their columns. An axis of another column has its name."""
+
+LOGARITHMIC = ("sigma", "|D|")
+"""Columns whose horizontal axis is logarithmic."""
+
 
 def lines(
     rows: Sequence[Row],
@@ -25,8 +45,8 @@ def lines(
     line: str,
     panel: Sequence[str] = (),
     *,
-    x_label: str,
-    y_label: str,
+    x_label: str | None = None,
+    y_label: str | None = None,
     log: bool = True,
     level: float | None = None,
     floor: float = 1e-8,
@@ -39,8 +59,8 @@ def lines(
         y: column of the vertical axis.
         line: column that tells the lines of one panel apart.
         panel: columns that tell the panels apart.
-        x_label: title of the horizontal axis.
-        y_label: title of the vertical axis.
+        x_label: title of the horizontal axis, if it is not that of TITLES.
+        y_label: title of the vertical axis, if it is not that of TITLES.
         log: whether the vertical axis is logarithmic.
         level: where to draw a dotted line.
         floor: lowest value that a logarithmic axis shows; 0 is drawn there.
@@ -54,16 +74,28 @@ def lines(
             points = pick(there, **{line: kind})
             heights = [max(float(row[y]), floor) if log else float(row[y]) for row in points]
             axes.plot([row[x] for row in points], heights, marker=MARKERS[i % len(MARKERS)], ms=4, label=str(kind))
+        if x in LOGARITHMIC:
+            axes.set_xscale("log")
         if log:
             axes.set_yscale("log")
         if level is not None:
             axes.axhline(level, color="#333333", linewidth=1, linestyle=":")
-        axes.set_title(", ".join(f"{_named(name, value)}" for name, value in zip(panel, setting, strict=True)))
-        axes.set_xlabel(x_label)
+        named = zip(panel, setting, strict=True)
+        axes.set_title(", ".join(value if isinstance(value, str) else f"{name} = {value:,}" for name, value in named))
+        axes.set_xlabel(TITLES.get(x, x) if x_label is None else x_label)
         axes.grid(alpha=0.3)
-    figure.supylabel(y_label, fontsize=10)
+    figure.supylabel(TITLES.get(y, y) if y_label is None else y_label, fontsize=10)
     grid[0].legend(fontsize=7)
     return figure
+
+
+def melted(rows: Iterable[Row], columns: Mapping[str, str], kind: str, value: str) -> list[Row]:
+    """Return a row for each of some columns: one column has its title, one its number, and the others stay.
+
+    >>> melted([{"n": 5, "m": 1.1, "b": 1.2}], {"m": "migration", "b": "imbalance"}, "kind", "value")[1]
+    {'n': 5, 'm': 1.1, 'b': 1.2, 'kind': 'imbalance', 'value': 1.2}
+    """
+    return [row | {kind: title, value: row[column]} for row in rows for column, title in columns.items()]
 
 
 def panels(count: int, across: int | None = None, shared: bool = True) -> tuple[Figure, list[Axes]]:
@@ -86,7 +118,3 @@ def panels(count: int, across: int | None = None, shared: bool = True) -> tuple[
 
 def _different(values: Iterable[T]) -> list[T]:  # in the order of their first appearance
     return list(dict.fromkeys(values))
-
-
-def _named(name: str, value: object) -> str:
-    return str(value) if isinstance(value, str) else f"{name} = {value:,}"

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from .lab import Lab
 
-Row = dict[str, str | int | float]
+Row = dict[str, Any]
+"""A text or a number for each column."""
+
+_VARIED = {"data", "n", "z", "|K|", "theta n", "sources", "feed", "scheme", "technique"}
+_VARIED |= {"migrations", "varies", "share", "nodes"}
+"""Columns that tell what was varied."""
 
 
 @dataclass(frozen=True)
@@ -22,12 +29,37 @@ class Claim:
     """The paper's section or figure."""
     says: str
     """What the paper says, in our words."""
-    found: str
-    """What we found, with numbers; or why the claim needs a cluster."""
-    holds: bool | None
+    found: str = "not measured"
+    """What we found, with numbers."""
+    holds: bool | None = None
     """None if the claim needs a cluster."""
     why: str = ""
     """Why the claim does not hold, or a note if it does."""
+
+
+class Claims(list[Claim]):
+    """Claims of a paper, most of them of one section or figure.
+
+    Args:
+        where: the paper's section or figure.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def add(self, says: str, found: str, holds: bool, *reasons: str, note: str = "", where: str = "") -> None:
+        """Add a claim.
+
+        Args:
+            says: what the paper says, in our words.
+            found: what we found, with numbers.
+            holds: whether that is what the paper says.
+            reasons: why it does not hold, if it does not.
+            note: a remark, whether it holds or not.
+            where: its section or figure, if it is another one.
+        """
+        why = note or unless(holds, *reasons)
+        self.append(Claim(where or self._where, says, found, bool(holds), why))
 
 
 @dataclass(frozen=True)
@@ -72,6 +104,11 @@ def values(rows: Iterable[Row], column: str, **where: object) -> list[float]:
     return [float(row[column]) for row in pick(rows, **where)]
 
 
+def mean(numbers: Iterable[float]) -> float:
+    """Return the mean of some numbers."""
+    return float(np.mean(list(numbers)))
+
+
 def highest(rows: Iterable[Row], column: str, **where: object) -> float:
     """Return the highest value of a column; 0 if no row has these values."""
     return max(values(rows, column, **where), default=0.0)
@@ -94,15 +131,12 @@ def paired(rows: Iterable[Row], column: str, by: str, one: object, other: object
     >>> [(x, y) for _, x, y in paired(rows, "I", "by", "a", "b")]
     [(0.1, 0.3)]
     """
-    settings = {"data", "n", "z", "|K|", "theta n", "sources", "feed", "technique", "scheme"} - {by}
+
+    def setting(row: Row) -> tuple[object, ...]:
+        return tuple(row.get(name) for name in _VARIED if name != by)
+
     rows = list(rows)
-    second = {_setting(row, settings): float(row[column]) for row in rows if row[by] == other}
+    second = {setting(row): float(row[column]) for row in rows if row[by] == other}
     return [
-        (row, float(row[column]), second[_setting(row, settings)])
-        for row in rows
-        if row[by] == one and _setting(row, settings) in second
+        (row, float(row[column]), second[setting(row)]) for row in rows if row[by] == one and setting(row) in second
     ]
-
-
-def _setting(row: Row, names: set[str]) -> tuple[object, ...]:
-    return tuple(row.get(name) for name in sorted(names))

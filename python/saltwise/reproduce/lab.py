@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -55,8 +55,6 @@ class Run(NamedTuple):
     """Imbalance at each sample."""
     times: NDArray[np.int64]
     """Messages at each sample."""
-    load: NDArray[np.int64]
-    """Messages of each worker."""
     states: int
     """Pairs of a key and a worker that holds a state of it."""
     choices: int
@@ -135,12 +133,13 @@ class Lab:
             return ""
         return f"With m = {self.grid.messages:,} the first messages weigh more than in the papers' ten million."
 
-    def each(self, cases: Sequence[T]) -> Iterator[T]:
+    def each(self, cases: Iterable[T]) -> Iterator[T]:
         """Yield the cases, and report after each."""
-        for done, case in enumerate(cases):
-            self.report(done, len(cases))
+        every = list(cases)
+        for done, case in enumerate(every):
+            self.report(done, len(every))
             yield case
-        self.report(len(cases), len(cases))
+        self.report(len(every), len(every))
 
     def zipf(self, keys: int, exponent: float) -> Stream:
         """Return a Zipf stream. The latest one is kept."""
@@ -164,7 +163,8 @@ class Lab:
         }
         if name not in self._data:
             made = make[name]()
-            self._data[name] = Stream(name, _numbered(made.keys), _numbered(made.source_keys))
+            sources = None if made.source_keys is None else numbered(made.source_keys)
+            self._data[name] = Stream(name, numbered(made.keys), sources)
         return self._data[name]
 
     def run(self, stream: Stream, scheme: str, workers: int, **options: Any) -> Run:
@@ -174,12 +174,7 @@ class Lab:
             source_keys = stream.source_keys if options.get("feed") == "keyed" else None
             found = simulate(stream.keys, scheme, workers, source_keys=source_keys, **options)
             self._runs[key] = Run(
-                found.average_imbalance,
-                found.imbalance,
-                found.times,
-                found.load,
-                found.states,
-                max(found.choices, default=2),
+                found.average_imbalance, found.imbalance, found.times, found.states, max(found.choices, default=2)
             )
         return self._runs[key]
 
@@ -188,18 +183,13 @@ class Lab:
         return np.asarray(route(stream.keys, scheme, workers, **options))
 
 
-def head_of(shares: NDArray[np.float64], theta: float) -> NDArray[np.float64]:
-    """Return the shares of the keys in the head: those of at least theta."""
-    return shares[shares >= theta]
-
-
 def top_share(keys: int, exponent: float) -> float:
     """Return p1 of a Zipf distribution."""
     return float(zipf_shares(keys, exponent)[0])
 
 
-def _numbered(keys: Any) -> Any:
+def numbered(keys: NDArray[Any]) -> NDArray[np.int64]:
     """Return texts as numbers, one for each text, because numbers are hashed faster."""
-    if keys is None or np.issubdtype(keys.dtype, np.integer):
+    if np.issubdtype(keys.dtype, np.integer):
         return keys
-    return pa.array(keys).dictionary_encode().indices.to_numpy().astype(np.int64)
+    return np.asarray(pa.array(keys).dictionary_encode().indices.to_numpy()).astype(np.int64)

@@ -13,16 +13,16 @@ from ..rebalancing.cluster import Cluster
 from ..rebalancing.cola import cola
 from ..rebalancing.traffic import Traffic
 from .charts import panels
-from .experiment import Claim, Experiment, Outcome, Row, unless, values
+from .experiment import Claim, Claims, Experiment, Outcome, Row, mean, paired, values
 from .jobs import OPERATORS, apart, one_to_one, real_job
 from .lab import Lab
 from .reconfiguration_milp import CLUSTERS, fluctuating
 
 NEEDS_A_CLUSTER = [
-    Claim("5.4, figure 12", "on Real Job 2 ALBIC cuts the load index from 100 % to 50 %", "not measured", None),
-    Claim("5.4, figure 12", "COLA cuts it by 25 % only, because of its many migrations", "not measured", None),
-    Claim("5.4, figure 13", "COLA on Real Job 3 needs the input rate halved", "not measured", None),
-    Claim("5.4, figure 14", "COLA cannot run in each period of Real Job 4", "not measured", None),
+    Claim("5.4, figure 12", "on Real Job 2 ALBIC cuts the load index from 100 % to 50 %"),
+    Claim("5.4, figure 12", "COLA cuts it by 25 % only, because of its many migrations"),
+    Claim("5.4, figure 13", "COLA on Real Job 3 needs the input rate halved"),
+    Claim("5.4, figure 14", "COLA cannot run in each period of Real Job 4"),
 ]
 """What the paper claims of a real Storm: what serialisation and migrations cost. The jobs' CSV has a load index for
 serialisation that costs as much as processing, and migrations that cost nothing."""
@@ -43,17 +43,14 @@ def figure_10(lab: Lab) -> Outcome:
     """Forty nodes, over the collocation that can be reached."""
     shares = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0) if not lab.quick else (0.0, 0.5, 1.0)
     rows = [row for share in lab.each(shares) for row in _synthetic(lab, *CLUSTERS[1], share)]
-    more = [a - c for _, a, c in _both(rows, "collocation", "share")]
-    claims = [
-        *_claims("5.3, figure 10", rows, "share"),
-        Claim(
-            "5.3, figure 10",
-            "ALBIC has up to ten percent more collocation than COLA",
-            f"{min(more):+.1%} to {max(more):+.1%}",
-            max(more) > 0 and min(more) > -0.01,
-            "It begins where COLA planned, and improves that by one pair a period.",
-        ),
-    ]
+    more = [a - c for _, a, c in _both(rows, "collocation")]
+    claims = _claims("5.3, figure 10", rows, "share")
+    claims.add(
+        "ALBIC has up to ten percent more collocation than COLA",
+        f"{min(more):+.1%} to {max(more):+.1%}",
+        max(more) > 0 and min(more) > -0.01,
+        note="It begins where COLA planned, and improves that by one pair a period.",
+    )
     return Outcome(rows, _charts(rows, "share", "share of one-to-one key groups"), claims)
 
 
@@ -98,43 +95,36 @@ def _plan(
     return albic(cluster, traffic, max_migrations, rng, seconds=seconds)
 
 
-def _claims(where: str, rows: list[Row], by: str) -> list[Claim]:
-    distances, collocations = _both(rows, "distance", by), _both(rows, "collocation", by)
-    better = all(a < c for _, a, c in distances)
-    together = all(a >= c - 1e-9 for _, a, c in collocations)
-    return [
-        Claim(
-            where,
-            "ALBIC has a smaller load distance than COLA",
-            "; ".join(f"{by} {setting}: {a:.2f} and {c:.2f}" for setting, a, c in distances),
-            better,
-            "COLA splits until the distance is at most maxLD = 10, and then stops.",
-        ),
-        Claim(
-            where,
-            "ALBIC has a better collocation than COLA",
-            "; ".join(f"{by} {setting}: {a:.1%} and {c:.1%}" for setting, a, c in collocations),
-            together,
-            unless(together, "Where nothing can be collocated on purpose, both have what chance and METIS give."),
-        ),
-    ]
+def _claims(where: str, rows: list[Row], by: str) -> Claims:
+    distances, collocations = _both(rows, "distance"), _both(rows, "collocation")
+    claims = Claims(where)
+    claims.add(
+        "ALBIC has a smaller load distance than COLA",
+        "; ".join(f"{by} {row[by]}: {a:.2f} and {c:.2f}" for row, a, c in distances),
+        all(a < c for _, a, c in distances),
+        note="COLA splits until the distance is at most maxLD = 10, and then stops.",
+    )
+    claims.add(
+        "ALBIC has a better collocation than COLA",
+        "; ".join(f"{by} {row[by]}: {a:.1%} and {c:.1%}" for row, a, c in collocations),
+        all(a >= c - 1e-9 for _, a, c in collocations),
+        "Where nothing can be collocated on purpose, both have what chance and METIS give.",
+    )
+    return claims
 
 
-def _both(rows: list[Row], column: str, by: str) -> list[tuple[object, float, float]]:
-    """Return ALBIC's and COLA's value in each setting."""
-    ours = [row for row in rows if row["technique"] == "ALBIC"]
-    return [(row[by], float(row[column]), values(rows, column, technique="COLA", **{by: row[by]})[0]) for row in ours]
+def _both(rows: list[Row], column: str) -> list[tuple[Row, float, float]]:
+    return paired(rows, column, "technique", "ALBIC", "COLA")
 
 
 def _real(number: int, lab: Lab) -> Outcome:
     """A job on real data, period by period: collocation, load distance, load index and migrations."""
     groups = GROUPS[number]
-    periods = real_job(number, lab.grid.periods, NODES, groups)
     at = {technique: apart(OPERATORS[number], groups, NODES) for technique in ("ALBIC", "COLA")}
     first = at["ALBIC"]
     rng = np.random.default_rng(1)
     rows: list[Row] = []
-    for t, job in lab.each(list(enumerate(periods))):
+    for t, job in lab.each(enumerate(real_job(number, lab.grid.periods, NODES, groups))):
         for technique in at:
             now = job.cluster(at[technique], NODES)
             at[technique] = _plan(technique, now, job.traffic, MIGRATIONS["real"], lab.grid.seconds / 10, rng)
@@ -143,61 +133,52 @@ def _real(number: int, lab: Lab) -> Outcome:
             row |= {"distance": now.load_distance(then.node), "distance after": then.load_distance()}
             row |= {"load index": float(100 * then.load.sum() / job.load(first).sum())}
             rows.append(row | {"moved": int(now.moved(then.node).sum())})
-    last = max(1, lab.grid.periods // 10)
-    end = {t: float(np.mean(values(rows, "collocation", technique=t)[-last:])) for t in at}
-    begin = values(rows, "collocation", technique="ALBIC")[0]
-    distance = {t: float(np.mean(values(rows, "distance", technique=t))) for t in at}
-    moved = {t: float(np.mean(values(rows, "moved", technique=t))) for t in at}
-    most_moved = max(values(rows, "moved", technique="ALBIC"))
-    index = float(np.mean(values(rows, "load index", technique="ALBIC")[-last:]))
-    where = f"5.4, figure {number + 10}"
-    near = end["ALBIC"] > end["COLA"] - 0.05
-    claims = [
-        Claim(
-            where,
-            "ALBIC gradually reaches the collocation that COLA plans at once"
-            + (" (61 % in the paper)" if number == 4 else ""),
-            f"from {begin:.1%} in the first period to {end['ALBIC']:.1%} at the end; COLA has {end['COLA']:.1%}",
-            near,
-            unless(
-                near,
-                f"ALBIC collocates one pair a period, so {lab.grid.periods} pairs at most, and none that sends less "
-                "than sF times the average; where its units leave a load distance above maxLD, it solves the MILP "
-                "without them. COLA also gains from the weaker ties of each period.",
-            ),
-        ),
-        Claim(
-            where,
-            "ALBIC has a lower load distance than COLA",
-            f"{distance['ALBIC']:.2f} and {distance['COLA']:.2f} in the mean",
-            distance["ALBIC"] < distance["COLA"],
-        ),
-        Claim(
-            where,
-            "ALBIC migrates ten key groups a period, COLA nearly all",
-            f"{moved['ALBIC']:.1f} in the mean, {most_moved:.0f} at most, and {moved['COLA']:.0f} of "
-            f"{OPERATORS[number] * groups}",
-            most_moved <= MIGRATIONS["real"] < moved["COLA"],
-        ),
-        Claim(
-            where,
-            "collocation lowers the load of the whole system",
-            f"to {index:.0f} % at the end, if serialisation costs as much as processing",
-            index < 100,
-            "By how much on a real system needs a cluster.",
-        ),
-    ]
-    if number == 3:
-        claims.append(
-            Claim(
-                where,
-                "the collocation is half of that of Job 2, because a route cannot be where the airplane's sum is",
-                f"{end['COLA']:.1%} for COLA, {end['ALBIC']:.1%} for ALBIC",
-                abs(end["COLA"] - 0.5) < 0.1,
-            )
-        )
     shown = _HAVE | {"load index": "load index, %", "moved": "migrations"}
-    return Outcome(rows, _charts(rows, "period", "period", shown), claims)
+    return Outcome(rows, _charts(rows, "period", "period", shown), _claims_of_job(number, rows, lab.grid.periods))
+
+
+def _claims_of_job(number: int, rows: list[Row], periods: int) -> Claims:
+    last, techniques = max(1, periods // 10), ("ALBIC", "COLA")
+    end = {t: mean(values(rows, "collocation", technique=t)[-last:]) for t in techniques}
+    begin = values(rows, "collocation", technique="ALBIC")[0]
+    distance = {t: mean(values(rows, "distance", technique=t)) for t in techniques}
+    moved = {t: mean(values(rows, "moved", technique=t)) for t in techniques}
+    most_moved = max(values(rows, "moved", technique="ALBIC"))
+    index = mean(values(rows, "load index", technique="ALBIC")[-last:])
+    claims = Claims(f"5.4, figure {number + 10}")
+    claims.add(
+        "ALBIC gradually reaches the collocation that COLA plans at once"
+        + (" (61 % in the paper)" if number == 4 else ""),
+        f"from {begin:.1%} in the first period to {end['ALBIC']:.1%} at the end; COLA has {end['COLA']:.1%}",
+        end["ALBIC"] > end["COLA"] - 0.05,
+        f"ALBIC collocates one pair a period, so {periods} pairs at most, and none that sends less "
+        "than sF times the average; where its units leave a load distance above maxLD, it solves the MILP "
+        "without them. COLA also gains from the weaker ties of each period.",
+    )
+    claims.add(
+        "ALBIC has a lower load distance than COLA",
+        f"{distance['ALBIC']:.2f} and {distance['COLA']:.2f} in the mean",
+        distance["ALBIC"] < distance["COLA"],
+    )
+    claims.add(
+        "ALBIC migrates ten key groups a period, COLA nearly all",
+        f"{moved['ALBIC']:.1f} in the mean, {most_moved:.0f} at most, and {moved['COLA']:.0f} of "
+        f"{OPERATORS[number] * GROUPS[number]}",
+        most_moved <= MIGRATIONS["real"] < moved["COLA"],
+    )
+    claims.add(
+        "collocation lowers the load of the whole system",
+        f"to {index:.0f} % at the end, if serialisation costs as much as processing",
+        index < 100,
+        note="By how much on a real system needs a cluster.",
+    )
+    if number == 3:
+        claims.add(
+            "the collocation is half of that of Job 2, because a route cannot be where the airplane's sum is",
+            f"{end['COLA']:.1%} for COLA, {end['ALBIC']:.1%} for ALBIC",
+            abs(end["COLA"] - 0.5) < 0.1,
+        )
+    return claims
 
 
 def _charts(rows: list[Row], x: str, x_label: str, shown: dict[str, str] = _HAVE) -> Figure:

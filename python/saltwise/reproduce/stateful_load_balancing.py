@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..rebalancing.clb import clb
@@ -14,14 +15,14 @@ from ..simulate import route
 from ..splitting.compiled_hash import workers_of
 from ..streams import flights, zipf, zipf_shares
 from .charts import lines
-from .experiment import Claim, Experiment, Outcome, Row, pick, unless, values
-from .lab import Lab
+from .experiment import Claim, Claims, Experiment, Outcome, Row, mean, pick, values
+from .lab import Lab, numbered
 
 NEEDS_A_CLUSTER = [
-    Claim("5.2, table 2", "95 % of tuples have a latency below 1.89 ms, the highest is 1.5 s", "not measured", None),
-    Claim("5.2, table 2", "CLB's mean latency is lower by at least 17 %, ELB's by up to 50 %", "not measured", None),
-    Claim("5.2, figure 5", "latency varies more with n for UHLB and PKG than for CLB and ELB", "not measured", None),
-    Claim("5.2, figure 6", "ELB's and CLB's speedup is about linear, PKG's and UHLB's is not", "not measured", None),
+    Claim("5.2, table 2", "95 % of tuples have a latency below 1.89 ms, the highest is 1.5 s"),
+    Claim("5.2, table 2", "CLB's mean latency is lower by at least 17 %, ELB's by up to 50 %"),
+    Claim("5.2, figure 5", "latency varies more with n for UHLB and PKG than for CLB and ELB"),
+    Claim("5.2, figure 6", "ELB's and CLB's speedup is about linear, PKG's and UHLB's is not"),
 ]
 """What the paper claims of a real Storm."""
 
@@ -33,7 +34,13 @@ RATE = 10_000 * 60
 TWEETS = 6_030
 """Tweets a window: the paper has 10,637,691 of 29.4 hours."""
 
-_VARIANCE = "variance of the instances' loads"
+_DATA = ("TW*", "FL")
+_SCHEMES = ("ELB", "CLB", "UHLB", "PKG")
+_MOVED = {"PKG": 0.212, "UHLB": 0.242, "ELB": 0.145}
+"""The share of the state that each scheme moves, by the paper."""
+
+Window = tuple[int, float, float]
+"""A window's number, the variance of the loads in it, and the share of the state that moves before it."""
 
 
 def figure_2(lab: Lab) -> Outcome:
@@ -41,14 +48,14 @@ def figure_2(lab: Lab) -> Outcome:
     rng = np.random.default_rng(1)
     ranked = zipf_shares(SUBSTREAMS, 1.0)
     key = np.arange(1, SUBSTREAMS + 1)
-    mean = float((key * ranked).sum())
-    bell = np.exp(-0.5 * ((key - mean) / (mean / 3)) ** 2)
+    middle = float((key * ranked).sum())
+    bell = np.exp(-0.5 * ((key - middle) / (middle / 3)) ** 2)
     rows: list[Row] = []
     for name, shares in lab.each([("Gaussian", bell / bell.sum()), ("Zipf", ranked)]):
         series = rng.poisson(RATE * shares, (WINDOWS, SUBSTREAMS)).astype(float)
         for t, variance, _ in _correlated(series):
             rows.append({"data": name, "window": t, "variance": variance})
-    figure = lines(rows, "window", "variance", "data", x_label="statistic window", y_label=_VARIANCE, log=False)
+    figure = lines(rows, "window", "variance", "data", log=False)
     bells, zipfs = (np.array(values(rows, "variance", data=name)) for name in ("Gaussian", "Zipf"))
     same = abs(bells.mean() / zipfs.mean() - 1)
     inside = float(((bells >= zipfs.min()) & (bells <= zipfs.max())).mean())
@@ -56,128 +63,88 @@ def figure_2(lab: Lab) -> Outcome:
         "CLB bounds no instance's load, so the sizes of its sets decide, and these follow the covariances, which are "
         "noise between independent substreams; the paper does not give the spread of its distributions."
     )
-    claims = [
-        Claim(
-            "5.1, figure 2",
-            "the mean imbalance is about the same on both (2.09e10 and 2.08e10)",
-            f"{bells.mean():.2e} on Gaussian, {zipfs.mean():.2e} on Zipf",
-            same < 0.1,
-            unless(same < 0.1, ours),
-        ),
-        Claim(
-            "5.1, figure 2",
-            "the imbalance varies more on Zipf (standard deviations 6.8e8 and 7.9e8)",
-            f"standard deviation {bells.std():.2e} on Gaussian, {zipfs.std():.2e} on Zipf",
-            bool(zipfs.std() > bells.std()),
-            unless(bool(zipfs.std() > bells.std()), ours),
-        ),
-        Claim(
-            "5.1, figure 2",
-            "highest and lowest imbalance are on Zipf; all of Gaussian's lie between",
-            f"{inside:.0%} of Gaussian's windows do",
-            inside == 1,
-            unless(inside == 1, ours),
-        ),
-    ]
+    claims = Claims("5.1, figure 2")
+    claims.add(
+        "the mean imbalance is about the same on both (2.09e10 and 2.08e10)",
+        f"{bells.mean():.2e} on Gaussian, {zipfs.mean():.2e} on Zipf",
+        same < 0.1,
+        ours,
+    )
+    claims.add(
+        "the imbalance varies more on Zipf (standard deviations 6.8e8 and 7.9e8)",
+        f"standard deviation {bells.std():.2e} on Gaussian, {zipfs.std():.2e} on Zipf",
+        zipfs.std() > bells.std(),
+        ours,
+    )
+    claims.add(
+        "highest and lowest imbalance are on Zipf; all of Gaussian's lie between",
+        f"{inside:.0%} of Gaussian's windows do",
+        inside == 1,
+        ours,
+    )
     return Outcome(rows, figure, claims)
 
 
 def figure_3(lab: Lab) -> Outcome:
     """Imbalance of four algorithms through time."""
     rows = _compared(lab)
-    figure = lines(rows, "window", "variance", "scheme", ["data"], x_label="statistic window", y_label=_VARIANCE)
-    mean = _means(rows, "variance")
-    found = "; ".join(
-        f"{data}: " + ", ".join(f"{scheme} {mean[data, scheme]:.2e}" for scheme in ("ELB", "CLB", "UHLB", "PKG"))
-        for data in _DATA
-    )
-    beaten = {
-        (data, scheme): mean[data, scheme] < min(mean[data, "ELB"], mean[data, "CLB"])
-        for data in _DATA
-        for scheme in ("UHLB", "PKG")
-    }
-    tenfold = [mean[data, "CLB"] / mean[data, scheme] for data in _DATA for scheme in ("UHLB", "PKG")]
-    better = [mean[data, "ELB"] < mean[data, "CLB"] for data in _DATA]
+    figure = lines(rows, "window", "variance", "scheme", ["data"])
+    means = _means(rows, "variance")
+    found = "; ".join(f"{data}: " + ", ".join(f"{s} {v:.2e}" for s, v in means[data].items()) for data in _DATA)
+    beaten = {s: all(means[data][s] < min(means[data]["ELB"], means[data]["CLB"]) for data in _DATA) for s in _SCHEMES}
+    tenfold = [means[data]["CLB"] / means[data][scheme] for data in _DATA for scheme in ("UHLB", "PKG")]
     hashed = "A hash of 100 substreams leaves more to chance than ELB, which knows their loads of the window before."
-    claims = [
-        Claim(
-            "5.1, figure 3",
-            "PKG beats ELB and CLB on imbalance",
-            found,
-            all(beaten[data, "PKG"] for data in _DATA),
-        ),
-        Claim(
-            "5.1, figure 3",
-            "UHLB beats ELB and CLB on imbalance",
-            found,
-            all(beaten[data, "UHLB"] for data in _DATA),
-            unless(all(beaten[data, "UHLB"] for data in _DATA), hashed),
-        ),
-        Claim(
-            "5.1, figure 3",
-            "UHLB and PKG have at least ten times less imbalance than CLB",
-            f"{min(tenfold):.3g} to {max(tenfold):.3g} times less",
-            min(tenfold) >= 10,
-            unless(min(tenfold) >= 10, "UHLB is the smaller factor; for PKG alone it holds."),
-        ),
-        Claim("5.1, figure 3", "ELB outperforms CLB on imbalance", found, all(better)),
-    ]
+    claims = Claims("5.1, figure 3")
+    claims.add("PKG beats ELB and CLB on imbalance", found, beaten["PKG"])
+    claims.add("UHLB beats ELB and CLB on imbalance", found, beaten["UHLB"], hashed)
+    claims.add(
+        "UHLB and PKG have at least ten times less imbalance than CLB",
+        f"{min(tenfold):.3g} to {max(tenfold):.3g} times less",
+        min(tenfold) >= 10,
+        "UHLB is the smaller factor; for PKG alone it holds.",
+    )
+    better = all(means[data]["ELB"] < means[data]["CLB"] for data in _DATA)
+    claims.add("ELB outperforms CLB on imbalance", found, better)
     return Outcome(rows, figure, claims)
 
 
 def figure_4(lab: Lab) -> Outcome:
     """The share of the state that moves in each window."""
     rows = _compared(lab)
-    figure = lines(
-        rows, "window", "moved", "scheme", ["data"], x_label="statistic window", y_label="share of state", log=False
-    )
-    mean = _means(rows, "moved")
-    once = {
-        data: [float(r["moved"]) for r in pick(rows, data=data, scheme="CLB") if float(r["moved"])] for data in _DATA
-    }
-    decision = float(np.mean([share for shares in once.values() for share in shares]))
-    amortised = float(np.mean([mean[data, "CLB"] for data in _DATA]))
-    average = {scheme: float(np.mean([mean[data, scheme] for data in _DATA])) for scheme in _MOVED}
+    figure = lines(rows, "window", "moved", "scheme", ["data"], y_label="share of state", log=False)
+    means = _means(rows, "moved")
+    decision = mean(row["moved"] for row in pick(rows, scheme="CLB") if row["moved"])
+    amortised = mean(means[data]["CLB"] for data in _DATA)
+    average = {scheme: mean(means[data][scheme] for data in _DATA) for scheme in _MOVED}
     found = ", ".join(f"{scheme} {share:.1%}" for scheme, share in average.items())
     ratio = max(average["ELB"] / average["PKG"], average["ELB"] / average["UHLB"])
     near = all(abs(average[scheme] - paper) < 0.05 for scheme, paper in _MOVED.items())
-    claims = [
-        Claim(
-            "5.1, figure 4",
-            "ELB moves far less state than UHLB and PKG",
-            found,
-            ratio < 0.75,
-            "PKG keeps both parts of a substream where they are; counted is the state that its merging has to move.",
-        ),
-        Claim(
-            "5.1, figure 4",
-            "PKG, UHLB and ELB move 21.2 %, 24.2 % and 14.5 % of the state in the mean",
-            found,
-            near,
-            unless(
-                near,
-                "A new hash function leaves one substream in n where it is, so UHLB moves (n - 1)/n of all: the paper "
-                "does not say how it counts. ELB moves what its bounds ask for, and the paper does not give them.",
-            ),
-        ),
-        Claim(
-            "5.1, figure 4",
-            "CLB moves 48.4 % at a decision, 1.6 % amortised over the windows",
-            f"{decision:.1%} at a decision, {amortised:.1%} amortised",
-            abs(decision - 0.484) < 0.1 and abs(amortised - 0.016) < 0.01,
-            unless(
-                abs(decision - 0.484) < 0.1 and abs(amortised - 0.016) < 0.01,
-                "How much moves depends on the stream and on theta, of which the paper says nothing.",
-            ),
-        ),
-        Claim(
-            "5.1, figure 4",
-            "amortised, CLB's movement is negligible beside that of the others",
-            f"{amortised:.1%}, and {min(average.values()):.1%} for the least of the others",
-            amortised < min(average.values()) / 5,
-            unless(amortised < min(average.values()) / 5, "PKG's merging and ELB move little here."),
-        ),
-    ]
+    claims = Claims("5.1, figure 4")
+    claims.add(
+        "ELB moves far less state than UHLB and PKG",
+        found,
+        ratio < 0.75,
+        note="PKG keeps both parts of a substream where they are; counted is the state that its merging has to move.",
+    )
+    claims.add(
+        "PKG, UHLB and ELB move 21.2 %, 24.2 % and 14.5 % of the state in the mean",
+        found,
+        near,
+        "A new hash function leaves one substream in n where it is, so UHLB moves (n - 1)/n of all: the paper "
+        "does not say how it counts. ELB moves what its bounds ask for, and the paper does not give them.",
+    )
+    claims.add(
+        "CLB moves 48.4 % at a decision, 1.6 % amortised over the windows",
+        f"{decision:.1%} at a decision, {amortised:.1%} amortised",
+        abs(decision - 0.484) < 0.1 and abs(amortised - 0.016) < 0.01,
+        "How much moves depends on the stream and on theta, of which the paper says nothing.",
+    )
+    claims.add(
+        "amortised, CLB's movement is negligible beside that of the others",
+        f"{amortised:.1%}, and {min(average.values()):.1%} for the least of the others",
+        amortised < min(average.values()) / 5,
+        "PKG's merging and ELB move little here.",
+    )
     return Outcome(rows, figure, claims)
 
 
@@ -189,23 +156,17 @@ def table_1(lab: Lab) -> Outcome:
         for scheme in ("PKG", "UHLB", "ELB", "CLB"):
             variances = np.array(values(compared, "variance", data=data, scheme=scheme))
             rows.append({"data": data, "scheme": scheme, "mean": variances.mean(), "deviation": variances.std()})
-    figure = lines(rows, "scheme", "mean", "data", x_label="algorithm", y_label=f"mean {_VARIANCE}")
-    first = {data: min(pick(rows, data=data), key=lambda row: float(row["mean"]))["scheme"] for data in _DATA}
-    last = {data: max(pick(rows, data=data), key=lambda row: float(row["mean"]))["scheme"] for data in _DATA}
-    claims = [
-        Claim(
-            "5.1, table 1",
-            "of the four, CLB has the highest mean imbalance (our copy of the paper lacks the numbers)",
-            ", ".join(f"on {data} {last[data]} has, {first[data]} has the lowest" for data in _DATA)
-            + f"; five decisions in {WINDOWS} windows",
-            all(scheme == "CLB" for scheme in last.values()),
-        ),
-    ]
+    figure = lines(rows, "scheme", "mean", "data", x_label="algorithm", y_label="mean variance of the instances' loads")
+    ranked = {data: sorted(pick(rows, data=data), key=lambda row: row["mean"]) for data in _DATA}
+    first, last = ({data: ranked[data][i]["scheme"] for data in _DATA} for i in (0, -1))
+    claims = Claims("5.1, table 1")
+    claims.add(
+        "of the four, CLB has the highest mean imbalance (our copy of the paper lacks the numbers)",
+        ", ".join(f"on {data} {last[data]} has, {first[data]} has the lowest" for data in _DATA)
+        + f"; five decisions in {WINDOWS} windows",
+        all(scheme == "CLB" for scheme in last.values()),
+    )
     return Outcome(rows, figure, claims)
-
-
-_DATA = ("TW*", "FL")
-_MOVED = {"PKG": 0.212, "UHLB": 0.242, "ELB": 0.145}
 
 
 def _compared(lab: Lab) -> list[Row]:
@@ -214,17 +175,19 @@ def _compared(lab: Lab) -> list[Row]:
         ids = _substreams(data)
         window = np.arange(len(ids)) * WINDOWS // len(ids)
         series = _counts(window, ids, SUBSTREAMS)
-        split = np.stack(
-            [
-                _counts(ids[window == t].astype(np.int64), workers, INSTANCES, SUBSTREAMS)
-                for t, workers in enumerate(np.split(route(ids, "pkg", INSTANCES, sources=1), _edges(window)))
-            ]
-        )
+        sent = np.split(route(ids, "pkg", INSTANCES, sources=1), np.searchsorted(window, np.arange(1, WINDOWS)))
+        split = [
+            _counts(ids[window == t].astype(np.int64), workers, INSTANCES, SUBSTREAMS) for t, workers in enumerate(sent)
+        ]
         found = {
             "ELB": _eager(series),
             "CLB": _correlated(series),
             "UHLB": _hashed(series),
-            "PKG": [(t, float(split[t].sum(axis=0).var()), _to_merge(split[t])) for t in range(1, WINDOWS)],
+            # The state that moves is what is not where most of its substream's state is.
+            "PKG": [
+                (t, float(load.sum(axis=0).var()), float(1 - load.max(axis=1).sum() / load.sum()))
+                for t, load in enumerate(split[1:], start=1)
+            ],
         }
         for scheme, windows in found.items():
             for t, variance, moved in windows:
@@ -238,8 +201,7 @@ def _substreams(data: str) -> Ints:
         keys = zipf(TWEETS * WINDOWS, 1_000_000, 0.8753).keys.astype(np.int64)  # TW*, at any size of the grid
     else:
         airplanes = flights("tailnum").keys
-        flown = airplanes[airplanes != ""]  # cancelled flights without one are no substream
-        keys = pa.array(flown).dictionary_encode().indices.to_numpy().astype(np.int64)
+        keys = numbered(airplanes[airplanes != ""])  # cancelled flights without one are no substream
     return workers_of(keys, 1, SUBSTREAMS).astype(np.int64)
 
 
@@ -247,70 +209,42 @@ def _counts(row: Ints, column: NDArray[np.integer], columns: int, rows: int = WI
     return np.bincount(row * columns + column, minlength=rows * columns).reshape(rows, columns).astype(float)
 
 
-def _edges(window: Ints) -> Ints:
-    return np.searchsorted(window, np.arange(1, WINDOWS))
-
-
-def _eager(series: Floats) -> list[tuple[int, float, float]]:
+def _eager(series: Floats) -> list[Window]:
     """ELB decides after each window; (u - v)/2 is the largest substream, the least that the paper allows."""
-    instance = _start()
-    found = []
-    for t in range(1, WINDOWS):
+
+    def decide(t: int, instance: Ints) -> Ints:
         load = series[t - 1]
         average, half = load.sum() / INSTANCES, load.max()
-        decided = elb(load, instance, INSTANCES, average - half, average + half).instance
-        found.append((t, _variance(series[t], decided), _share(load, instance, decided)))
-        instance = decided
-    return found
+        return elb(load, instance, INSTANCES, average - half, average + half).instance
+
+    return _replayed(series, decide)
 
 
-def _correlated(series: Floats) -> list[tuple[int, float, float]]:
+def _correlated(series: Floats) -> list[Window]:
     """CLB decides every 24 windows, from these."""
-    instance = _start()
-    found = []
-    for t in range(1, WINDOWS):
-        decided = clb(series[t - EVERY : t], INSTANCES) if t % EVERY == 0 else instance
-        found.append((t, _variance(series[t], decided), _share(series[t - 1], instance, decided)))
-        instance = decided
-    return found
+    return _replayed(series, lambda t, now: now if t % EVERY else clb(series[t - EVERY : t], INSTANCES))
 
 
-def _hashed(series: Floats) -> list[tuple[int, float, float]]:
+def _hashed(series: Floats) -> list[Window]:
     """UHLB draws a new function after each window."""
     rng = np.random.default_rng(1)
-    instance = _start()
+    return _replayed(series, lambda t, now: uhlb(SUBSTREAMS, INSTANCES, rng))
+
+
+def _replayed(series: Floats, decide: Callable[[int, Ints], Ints]) -> list[Window]:
+    """Decide before each window from its number and from the instances of the substreams."""
+    instance = np.arange(SUBSTREAMS) % INSTANCES
     found = []
     for t in range(1, WINDOWS):
-        decided = uhlb(SUBSTREAMS, INSTANCES, rng)
-        found.append((t, _variance(series[t], decided), _share(series[t - 1], instance, decided)))
-        instance = decided
+        before, instance = instance, decide(t, instance)
+        variance = float(loads_of(series[t], instance, INSTANCES).var())
+        state = series[t - 1]  # of a substream: a tenth of its load, so its load says the share
+        found.append((t, variance, float(state[before != instance].sum() / state.sum())))
     return found
 
 
-def _start() -> Ints:
-    return np.arange(SUBSTREAMS) % INSTANCES
-
-
-def _variance(load: Floats, instance: Ints) -> float:
-    return float(loads_of(load, instance, INSTANCES).var())
-
-
-def _share(state: Floats, before: Ints, after: Ints) -> float:
-    """Return the share of the state that moves; a substream's state is a tenth of its load, so its load says it."""
-    return float(state[before != after].sum() / state.sum())
-
-
-def _to_merge(split: Floats) -> float:
-    """Return the share of the state that is not where most of its substream's state is."""
-    return float(1 - split.max(axis=1).sum() / split.sum())
-
-
-def _means(rows: list[Row], column: str) -> dict[tuple[str, str], float]:
-    return {
-        (data, scheme): float(np.mean(values(rows, column, data=data, scheme=scheme)))
-        for data in _DATA
-        for scheme in ("ELB", "CLB", "UHLB", "PKG")
-    }
+def _means(rows: list[Row], column: str) -> dict[str, dict[str, float]]:
+    return {d: {s: mean(values(rows, column, data=d, scheme=s)) for s in _SCHEMES} for d in _DATA}
 
 
 EXPERIMENTS = [

@@ -35,15 +35,7 @@ NIL = -1
 COUNTER = np.dtype([("count", "i8"), ("error", "i8"), ("bucket", "i4"), ("newer", "i4"), ("older", "i4")])
 BUCKET = np.dtype([("level", "i8"), ("oldest", "i4"), ("newest", "i4"), ("above", "i4"), ("below", "i4")])
 WHOLE = np.dtype(
-    [
-        ("size", "i4"),
-        ("buckets", "i4"),
-        ("lowest", "i4"),
-        ("highest", "i4"),
-        ("unused", "i4"),
-        ("total", "i8"),
-        ("unseen", "i8"),
-    ]
+    [(name, "i4") for name in ("size", "buckets", "lowest", "highest", "unused")] + [("total", "i8"), ("unseen", "i8")]
 )
 
 

@@ -24,7 +24,7 @@ from ..options import SettledOptions
 from ..splitting.router import Router
 from ..strategies import STRATEGIES
 from .aggregate_calls import Call
-from .key_columns import as_column, flattened
+from .key_columns import as_column, flattened, quoted
 from .mergeable import Mergeable, mergeable, mergeable_call
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class ArrowGroups:
 
     def _of_numbers(self, function: str, cols: Sequence[str]) -> DataFrame:
         stock = getattr(self._stock, function)(*cols)
-        names = cols or [_quoted(field.name) for field in self._df.schema if isinstance(field.dataType, NumericType)]
+        names = cols or [quoted(field.name) for field in self._df.schema if isinstance(field.dataType, NumericType)]
         return self._two_phases([mergeable_call(Call(function, [F.col(name)])) for name in names], stock.schema)
 
     def _two_phases(self, aggregates: Sequence[Mergeable], result: StructType) -> DataFrame:
@@ -200,17 +200,22 @@ def router(options: SettledOptions) -> Callable[[Iterable[pa.RecordBatch]], Iter
     numbers = worker_numbers(options.workers)
 
     def route(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        task = TaskContext.get()
-        assert task is not None
-        source = Router(options, task.partitionId())
+        source = Router(options, task_number())
         for batch in batches:
             *kept, hashes = batch.columns
             workers = pa.array(numbers[source.route(hashes.to_numpy())])
             yield pa.RecordBatch.from_arrays([*kept, workers], [*batch.schema.names[:-1], WORKER])
 
     return route
+
+
+def task_number() -> int:
+    """Return the number of the running task: that of its partition."""
+    from pyspark import TaskContext
+
+    task = TaskContext.get()
+    assert task is not None
+    return int(task.partitionId())
 
 
 def worker_numbers(workers: int) -> np.ndarray[Any, np.dtype[np.int32]]:
@@ -236,10 +241,6 @@ def with_names(prefix: str, columns: Sequence[Column]) -> tuple[list[Column], li
     """Give columns names; return them, and what refers to them."""
     names = [f"{prefix}{i}" for i in range(len(columns))]
     return [c.alias(name) for c, name in zip(columns, names, strict=True)], [F.col(name) for name in names]
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def holds_type(data_type: DataType, names: Sequence[str]) -> bool:

@@ -81,9 +81,8 @@ def explain(spark: SparkSession, query: str, strategy: str | None = None, partit
 
 
 def _plan(spark: SparkSession, query: str) -> str:
-    row = spark.sql(f"EXPLAIN {query}").first()
-    assert row is not None
-    return str(row[0]).strip()
+    [(plan,)] = spark.sql(f"EXPLAIN {query}").collect()
+    return str(plan).strip()
 
 
 def _reason(plan: str) -> str:

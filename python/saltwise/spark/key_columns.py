@@ -25,3 +25,12 @@ def as_column(df: DataFrame, key: Any) -> Column:
     if isinstance(key, int):
         return df[key - 1]
     return F.col(key) if isinstance(key, str) else key
+
+
+def quoted(name: str) -> str:
+    """Return the name of a column as Spark reads it, whatever characters it has.
+
+    >>> quoted("a.b")
+    '`a.b`'
+    """
+    return "`" + name.replace("`", "``") + "`"

@@ -12,10 +12,11 @@ from pyspark.sql.types import ArrayType, BinaryType, MapType, NumericType, Strin
 from ..errors import SaltwiseValueError, check_whole
 from ..options import SkewOptions, settle
 from ..placement.history import Weights, check_weight
+from .key_columns import quoted
 from .session import require_plugin, session_options
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, Row
+    from pyspark.sql import Column, DataFrame
 
 COSTS = ("rows", "bytes", "rows^2")
 
@@ -68,8 +69,7 @@ def weights_of(
 
 def _counted(hashes: DataFrame, key_type: str, capacity: int) -> Weights:
     top = F.call_function("heavy_hitters", "hash", F.lit(capacity), F.lit(capacity))
-    found = hashes.agg(F.count(F.lit(1)).alias("rows"), top.alias("top")).first()
-    assert found is not None
+    [found] = hashes.agg(F.count(F.lit(1)).alias("rows"), top.alias("top")).collect()
     heavy = [(row["item"], row["count"] - row["error"]) for row in found["top"] or ()]
     heavy = [(key, lower) for key, lower in heavy if lower > 0]
     return _weights(key_type, heavy, float(found["rows"]))
@@ -87,20 +87,16 @@ def _added_up(weighted: DataFrame, key_type: str, capacity: int, cost: Column | 
     )
     by_key.persist()
     try:
-        totals = by_key.agg(F.sum("weight"), F.min("low"), F.max("high"), F.max("missing")).first()
-        assert totals is not None
-        _check_weights(totals)
+        [(total, low, high, missing)] = by_key.agg(
+            F.sum("weight"), F.min("low"), F.max("high"), F.max("missing")
+        ).collect()
+        for extreme in () if missing is None else (low, high, None if missing else 0.0):
+            check_weight(extreme)
         heaviest = by_key.where("weight > 0").orderBy(F.desc("weight"), "hash").limit(capacity)
         heavy = [(row["hash"], row["weight"]) for row in heaviest.collect()]
-        return _weights(key_type, heavy, float(totals[0] or 0))
+        return _weights(key_type, heavy, float(total or 0))
     finally:
         by_key.unpersist()
-
-
-def _check_weights(totals: Row) -> None:
-    _, low, high, missing = totals
-    for weight in () if missing is None else (low, high, None if missing else 0.0):
-        check_weight(weight)
 
 
 def _weights(key_type: str, heavy: Sequence[tuple[int, float]], total: float) -> Weights:
@@ -122,7 +118,7 @@ def _weight(df: DataFrame, cost: Column | str) -> Column:
         return F.lit(1.0)
     parts = [F.lit(_SLOT * len(df.columns))]
     for field in df.schema:
-        column = F.col("`" + field.name.replace("`", "``") + "`")
+        column = F.col(quoted(field.name))
         if isinstance(field.dataType, (StringType, BinaryType)):
             parts.append(F.coalesce(F.octet_length(column), F.lit(0)))
         elif isinstance(field.dataType, (StructType, ArrayType, MapType)):

@@ -168,16 +168,8 @@ def _average(parts: Columns, others: Columns, result: DataType) -> Column:
     return F.when(rows > 0, quotient if shift == 1 else quotient * F.lit(shift)).cast(result)
 
 
-def _flat(parts: Columns, others: Columns, result: DataType) -> Column:
+def _flat(parts: Columns, *_: object) -> Column:
     return F.flatten(F.collect_list(parts[0]))
-
-
-def _fold_list(parts: Columns, others: Columns) -> Columns:
-    return [F.flatten(F.collect_list(parts[0]))]
-
-
-def _fold_set(parts: Columns, others: Columns) -> Columns:
-    return [F.array_distinct(*_fold_list(parts, others))]
 
 
 def _fold_count(parts: Columns, others: Columns) -> Columns:
@@ -216,8 +208,12 @@ RULES = dict(
         {
             **{name: Rule(_partial(name), _merge_by(name), _fold_by(name)) for name in _ITSELF},
             "avg": Rule(_sum_and_count, _average, _fold_sum_and_count),
-            "collect_list": Rule(_partial("collect_list"), _flat, _fold_list),
-            "collect_set": Rule(_set, lambda *merged: F.array_distinct(_flat(*merged)), _fold_set),
+            "collect_list": Rule(_partial("collect_list"), _flat, lambda parts, _: [_flat(parts)]),
+            "collect_set": Rule(
+                _set,
+                lambda parts, *_: F.array_distinct(_flat(parts)),
+                lambda parts, _: [F.array_distinct(_flat(parts))],
+            ),
             "count": Rule(_partial("count"), _count, _fold_count, values=None),
             "count_if": Rule(_partial("count_if"), _count, _fold_count),
             "hll_sketch_agg": Rule(

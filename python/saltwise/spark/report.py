@@ -176,12 +176,7 @@ def skew_report(
 
 
 def _heavy_keys(numbered: DataFrame, settled: SettledOptions) -> tuple[int, list[Row]]:
-    """Return the number of rows, and the keys with a share of at least 1/capacity, the most frequent first.
-
-    Args:
-        numbered: the key columns, named k0, k1, ...
-        settled: theta, and how many counters the sketch has.
-    """
+    """Return the number of rows, and the keys with a share of at least 1/capacity, the most frequent first."""
     names, capacity = numbered.columns, settled.capacity
     top = F.call_function("heavy_hitters", F.struct(*names), F.lit(capacity), F.lit(capacity))
     found = (
@@ -220,15 +215,9 @@ def _placement_advice(
 ) -> str:
     """Say what placement can do, and what the prediction does not know.
 
-    Args:
-        placements: predicted max/mean.
-        bound: the lower bound of it.
-        rows: of all.
-        n: workers.
-        tail: share of the rows whose key is not known.
-        deviation: of such rows on a worker, in means: none of these keys has more than 1/capacity of the rows, so the
-            squares of their shares add up to tail/capacity at most, and a hash gives each worker one n-th of that as
-            variance.
+    Rows whose key is not known have the share `tail`. On a worker they may differ by the standard `deviation`, in
+    means: none of these keys has more than 1/capacity of the rows, so the squares of their shares add up to
+    tail/capacity at most, and a hash gives each worker one n-th of that as variance.
     """
     if rows == 0:
         return "There are no rows, so there is nothing to place."

@@ -14,6 +14,7 @@ from .._java import ensure_java
 from .._spark_lines import SPARK_LINES
 from .._version import __version__
 from ..errors import PluginMissingError, SaltwiseError
+from ..options import SPELLED
 from ..tables import Printable
 from .compat import builder_options, class_is_missing
 
@@ -23,9 +24,8 @@ if TYPE_CHECKING:
 EXTENSION = "org.apache.spark.sql.saltwise.SaltwiseExtensions"
 
 CONF_OF_OPTION = {
-    **{name: f"spark.saltwise.{name}" for name in ("strategy", "partitions", "theta", "epsilon", "choices")},
-    "sketch_capacity": "spark.saltwise.sketch.capacity",
-    "cost": "spark.saltwise.placement.cost",
+    name: f"spark.saltwise.{SPELLED.get(name, name)}"
+    for name in ("strategy", "partitions", "theta", "epsilon", "choices", "sketch_capacity", "cost")
 }
 """The conf of each option of skew_groupby that Python reads; the plugin reads all of them."""
 
@@ -121,9 +121,7 @@ def status(spark: SparkSession) -> Status:
     """
     version = None
     if plugin_loaded(spark):
-        row = spark.sql("SELECT saltwise_version()").first()
-        assert row is not None
-        version = row[0]
+        [(version,)] = spark.sql("SELECT saltwise_version()").collect()
     conf = spark.conf
     return Status(
         loaded=version is not None,

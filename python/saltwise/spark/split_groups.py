@@ -36,10 +36,7 @@ if TYPE_CHECKING:
 
 
 def apply_split(
-    grouping: Grouping,
-    func: Callable[..., Any],
-    schema: StructType | str,
-    merge: Callable[[Any], Any],
+    grouping: Grouping, func: Callable[..., Any], schema: StructType | str, merge: Callable[[Any], Any]
 ) -> DataFrame:
     """Return what `merge` makes of the results of `func` on parts of each group.
 
@@ -82,11 +79,8 @@ def _function_of_part(
 ) -> Callable[[tuple[Any, ...], Any], Any]:
     """Return the function of the first phase: it calls `func`, and adds columns with the key to what that returns.
 
-    Args:
-        func: the user's function.
-        keys: how many key columns the user has named.
-        columns: the names under which the rows travel, and the user's names.
-        labels: the names of the columns with the key, as tokens.
+    The first `keys` of the key columns are the user's. `columns` has the names under which the rows travel, and the
+    user's names; `labels` the names of the columns with the key, as tokens.
     """
     takes_key = len(inspect.signature(func).parameters) == 2
 

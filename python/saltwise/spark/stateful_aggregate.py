@@ -34,6 +34,7 @@ from ..placement.store import local_folder
 from ..splitting.compiled_hash import Longs
 from ..versioned_json import PART, VersionedJsonError, dump_versioned, load_versioned, replace_file
 from .arrow_engine import WITHOUT_HASH, WORKER, holds_type
+from .key_columns import quoted
 from .mergeable import RULES, Mergeable, two_phases
 from .placing import HASH, NUMBER, placed, worker_of
 
@@ -251,7 +252,7 @@ class StatefulAggregate:
                     f"key {key!r} is of type {key_type.simpleString()}; a key must not hold a map: group by its "
                     "map_entries."
                 )
-        stock = batch.groupBy(*map(_quoted, self._keys)).agg(*(c.alias(n) for n, c in self._columns.items()))
+        stock = batch.groupBy(*map(quoted, self._keys)).agg(*(c.alias(n) for n, c in self._columns.items()))
         result = StructType(list(stock.schema)[-len(self._columns) :])
         result = StructType([*(batch.schema[key] for key in self._keys), *result])
         parts = self._parts(batch, result)
@@ -270,7 +271,7 @@ class StatefulAggregate:
 
     def _parts(self, batch: DataFrame, result: StructType) -> DataFrame:
         """Return the parts of each group of a batch."""
-        keys = [F.col(_quoted(key)).alias(f"k{i}") for i, key in enumerate(self._keys)]
+        keys = [F.col(quoted(key)).alias(f"k{i}") for i, key in enumerate(self._keys)]
         values, parts = [], [F.count(F.lit(1)).alias(ROWS)]
         for i, (aggregate, field) in enumerate(zip(self._aggregates, list(result)[len(keys) :], strict=True)):
             value_names = [f"v{i}_{j}" for j in range(len(aggregate.values))]
@@ -323,8 +324,7 @@ class StatefulAggregate:
         rows: dict[int, int] = {}
         for key, count in heaviest.collect():
             rows[key] = rows.get(key, 0) + count
-        total = parts.agg(F.sum(ROWS)).first()
-        assert total is not None
+        [total] = parts.agg(F.sum(ROWS)).collect()
         types = [field.dataType.simpleString() for field in parts.schema if field.name.startswith("k")]
         keys = np.fromiter(rows, np.int64, len(rows))
         weights = np.array([*rows.values()], np.float64)
@@ -402,12 +402,7 @@ class StatefulAggregate:
             raise StatefulAggregateError(self.path, f"the content of {COMMIT} is wrong: {error}") from error
 
     def _check(self, last: Commit, columns: list[str] | None) -> None:
-        """Raise if the state has other keys, types or aggregates.
-
-        Args:
-            last: the commit in use.
-            columns: the columns of a batch, as :func:`_spelled` writes them; None without a batch.
-        """
+        """Raise if the state has other keys, types or aggregates than the columns of a batch, if there is one."""
         assert last.result is not None
         was = _spelled(last.result, last.shown)
         names = [*self._keys, *self._columns]
@@ -445,8 +440,7 @@ def _moved(old: DataFrame, before: PartitionFunction, after: PartitionFunction, 
     """Count the groups that move, and the rows in them."""
     key = F.col(HASH)
     moves = worker_of(key, before) != worker_of(key, after) if moving is None else key.isin(moving.tolist())
-    counted = old.where(moves).agg(F.count(F.lit(1)), F.sum(ROWS)).first()
-    assert counted is not None
+    [counted] = old.where(moves).agg(F.count(F.lit(1)), F.sum(ROWS)).collect()
     return {"moved_keys": counted[0], "moved_rows": float(counted[1] or 0)}
 
 
@@ -460,7 +454,3 @@ def _spelled(fields: StructType, shown: Mapping[str, str]) -> list[str]:
 
 def _address(path: Path) -> str:
     return f"file://{path}"
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -18,6 +18,7 @@ from ..options import MAX_CAPACITY, SkewOptions, settle
 from ..sketches.space_saving import SpaceSaving
 from ..splitting.router import Router
 from ..strategies import ROUTING
+from .arrow_engine import task_number
 
 DEFAULT_K = 10
 TOP = "array<struct<item: string, count: bigint, error: bigint>>"
@@ -45,7 +46,9 @@ def udfs(session: Mapping[str, str]) -> dict[str, Any]:
                     "strategy, xxhash64(key, ...)), where n and strategy are constants."
                 )
             n, strategy, hashes = batch
-            router = router or _router(int(n.iloc[0]), str(strategy.iloc[0]), session)
+            if router is None:
+                options = SkewOptions(str(strategy.iloc[0]), int(n.iloc[0]))
+                router = Router(settle(options, session, ROUTING), task_number())
             yield pd.Series(router.route(hashes.to_numpy()))
 
     def heavy_hitters(item: pd.Series, *numbers: pd.Series) -> Any:
@@ -92,15 +95,6 @@ def space_saving_estimate(sketches: pd.Series, items: pd.Series) -> pd.DataFrame
         else:
             estimates.append(last_sketch.estimate(_item_of_type(item, last_sketch.item_type)))
     return pd.DataFrame(estimates, columns=["estimate", "lower", "upper"], dtype="Int64")
-
-
-def _router(n: int, strategy: str, session: Mapping[str, str]) -> Router:
-    from pyspark import TaskContext
-
-    options = settle(SkewOptions(strategy, n), session, ROUTING)
-    task = TaskContext.get()
-    assert task is not None
-    return Router(options, task.partitionId())
 
 
 def _constant(name: str, given: tuple[pd.Series, ...], default: int, max_value: int) -> int:

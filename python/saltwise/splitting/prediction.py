@@ -19,11 +19,7 @@ OVERSIZE = 1.5
 
 
 def predict(
-    keys: Sequence[tuple[int, float]],
-    strategy: str,
-    workers: int,
-    theta: float,
-    epsilon: float = EPSILON,
+    keys: Sequence[tuple[int, float]], strategy: str, workers: int, theta: float, epsilon: float = EPSILON
 ) -> float:
     """Return the predicted max/mean of rows per worker.
 

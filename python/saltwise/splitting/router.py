@@ -10,7 +10,7 @@ import numpy as np
 
 from ..options import SettledOptions
 from .compiled_hash import Ints, Longs
-from .schemes import SPLITTING, run_source
+from .schemes import SPLITTING, Messages, run_source
 from .source import Settings, key_table, new_sources
 
 
@@ -44,20 +44,16 @@ class Router:
         source = self._source._replace(counter_of=np.full(len(distinct), -1, np.int32))
         source.key_on[: len(known)] = ids[: len(known)]
         source.counter_of[ids[: len(known)]] = np.arange(len(known))
-        out = np.empty(len(hashes), np.int32)
-        run_source(
-            source,
-            1,
-            key_table(distinct, self._workers, np.int32(-1)),
-            ids[len(known) :],
-            np.empty(0, np.int32),
-            np.array([0, len(hashes)]),
-            self._settings,
-            out,
-            np.zeros((1, self._workers), np.int64),
+        stream = Messages(
+            keys=key_table(distinct, self._workers, np.int32(-1)),
+            ids=ids[len(known) :],
+            source_of=np.empty(0, np.int32),
+            edges=np.array([0, len(hashes)]),
+            workers=np.empty(len(hashes), np.int32),
         )
+        run_source(source, 1, stream, self._settings, np.zeros((1, self._workers), np.int64))
         self._hash_on[: self._counters] = distinct[source.key_on[: self._counters]]
-        return out
+        return stream.workers
 
     @property
     def _counters(self) -> int:

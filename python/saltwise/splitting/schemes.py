@@ -7,6 +7,8 @@ plugin has too give the same worker, message by message.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from .._jit import inlined, jit
@@ -63,31 +65,33 @@ def _route_without_sketch(state: Records, keys: Records, key: int, load: Longs, 
     return placed_once(keys[key], scheme, load, state["index"])
 
 
+class Messages(NamedTuple):
+    """A stream on its way to the workers."""
+
+    keys: Records
+    """The distinct keys, a KEY each."""
+    ids: Ints
+    """The key of each message."""
+    source_of: Ints
+    """The source of each message; empty where message t comes from source t modulo their number."""
+    edges: Longs
+    """Where the stream is sampled: sample j ends before message edges[j + 1]."""
+    workers: Ints
+    """Receives the worker of each message."""
+
+
 @jit
-def run_source(
-    source: Source,
-    number: int,
-    keys: Records,
-    ids: Ints,
-    source_of: Ints,
-    edges: Longs,
-    settings: Settings,
-    out: Ints,
-    sent: Longs,
-) -> None:
+def run_source(source: Source, number: int, stream: Messages, settings: Settings, sent: Longs) -> None:
     """Route the messages of one source that knows only its own messages. Such sources may run side by side.
 
     Args:
         source: the source; it is changed.
         number: of sources.
-        keys: the distinct keys, a KEY each.
-        ids: the key of each message.
-        source_of: the source of each message; empty where message t comes from source t modulo their number.
-        edges: where the stream is sampled: sample j ends before message edges[j + 1].
+        stream: the messages of all sources.
         settings: the parameters of the run.
-        out: receives the worker of each message.
         sent: receives the messages of each sample and worker.
     """
+    keys, ids, source_of, edges, workers = stream
     index = source.state[0]["index"]
     in_turn = len(source_of) == 0
     for j in range(len(edges) - 1):
@@ -98,36 +102,23 @@ def run_source(
                 worker = route(source, keys, ids[t], source.load, settings)
                 source.load[worker] += 1
                 sent[j, worker] += 1
-                out[t] = worker
+                workers[t] = worker
             t += number if in_turn else 1
 
 
 @jit
-def run_together(
-    sources: Sources,
-    keys: Records,
-    ids: Ints,
-    source_of: Ints,
-    edges: Longs,
-    settings: Settings,
-    out: Ints,
-    sent: Longs,
-    probe: int,
-) -> None:
+def run_together(sources: Sources, stream: Messages, settings: Settings, sent: Longs, probe: int) -> None:
     """Route a stream message by message, where sources share what they know.
 
     Args:
         sources: all sources; they are changed.
-        keys: as for :func:`run_source`, like all arguments up to `sent`.
-        ids: the key of each message.
-        source_of: the source of each message, or empty.
-        edges: where the stream is sampled.
+        stream: their messages.
         settings: the parameters of the run.
-        out: receives the worker of each message.
         sent: receives the messages of each sample and worker.
         probe: 0: all sources know the true loads at any time (the papers' G). Otherwise each source counts its own
             messages, and learns the true loads every `probe` messages (LP).
     """
+    keys, ids, source_of, edges, workers = stream
     true = np.zeros(sent.shape[1], np.int64)
     has_sketch = settings.scheme in WITH_SKETCH
     for j in range(len(edges) - 1):
@@ -144,7 +135,7 @@ def run_together(
                 load[worker] += 1
             true[worker] += 1
             sent[j, worker] += 1
-            out[t] = worker
+            workers[t] = worker
 
 
 @jit

@@ -24,7 +24,7 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, StructField, Stru
 
 from ...errors import SaltwiseValueError
 from ...strategies import ROUTING
-from ..arrow_engine import WORKER, check_travels, routed, with_names
+from ..arrow_engine import WORKER, check_travels, routed, task_number, with_names
 from ..compat import call_of
 from ..grouping import Grouping
 from ..key_columns import as_column
@@ -110,7 +110,7 @@ def _query(grouping: Grouping, exprs: Sequence[Any]) -> _Query:
         travelling=travelling,
         key=key,
         calls=calls,
-        aggregators=BoundAggregators([_bound(df, aggregator) for aggregator in aggregators], len(key), _task),
+        aggregators=BoundAggregators([_bound(df, aggregator) for aggregator in aggregators], len(key), task_number),
         leaving=leaving,
         shown_key=schema[: -max(1, len(columns))],
         fields=fields,
@@ -118,12 +118,7 @@ def _query(grouping: Grouping, exprs: Sequence[Any]) -> _Query:
 
 
 def _groups(query: _Query, rows: DataFrame, theta: float) -> tuple[DataFrame, list[Column]]:
-    """Combine rows in map tasks and group them.
-
-    Returns:
-        A row a group, with a list of its states and rows in the column STATES, and the columns of the key and of
-        Spark's aggregates.
-    """
+    """Combine rows in map tasks; return a row a group, its states and rows in STATES, and the columns before STATES."""
     key = query.key
     fields = rows.schema.fields
     arrays = [StructField(field.name, ArrayType(field.dataType)) for field in fields[query.leaving :]]
@@ -246,11 +241,3 @@ def _metrics(states: Column) -> list[Column]:
         F.max(F.array_max(sizes)).alias("largest_state"),
         F.max(F.size(held)).alias("most_states"),
     ]
-
-
-def _task() -> int:
-    from pyspark import TaskContext
-
-    task = TaskContext.get()
-    assert task is not None
-    return int(task.partitionId())

@@ -4,6 +4,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.expressions.aggregate.ApproximatePercentile.PercentileDigest
+import org.apache.spark.sql.execution.aggregate.ScalaAggregator
 import org.apache.spark.sql.saltwise.plan.StateFields
 import org.apache.spark.sql.types.{DataType, StructField, StructType}
 
@@ -71,11 +72,11 @@ final case class UpdateOrMergeDeclarative(
 }
 
 /**
- * For functions whose state is an object. Some of them cannot update a buffer after it has merged
- * (Theta sketches, Hive's evaluators). So the buffer that is updated and the states that are merged
- * stay separate until the end.
+ * For functions whose state is an object.
  *
- * The states of percentile_approx are merged many at once ([[QuantileMerge]]).
+ * Most functions take rows and states in any order. The others (Theta sketches, Hive's evaluators)
+ * take no row after a state. So the buffer that is updated and the one that is merged stay apart
+ * until the end. The states of percentile_approx are merged many at once ([[QuantileMerge]]).
  */
 final case class UpdateOrMergeTyped(
     inner: TypedImperativeAggregate[_],
@@ -85,10 +86,15 @@ final case class UpdateOrMergeTyped(
     inputAggBufferOffset: Int = 0)
   extends TypedImperativeAggregate[Any] {
 
-  import UpdateOrMergeTyped.{MaxWaiting, RowsAndStates}
+  import UpdateOrMergeTyped._
 
   @transient private lazy val function = inner.asInstanceOf[TypedImperativeAggregate[Any]]
   @transient private lazy val mergesMany = inner.isInstanceOf[ApproximatePercentile]
+  @transient private lazy val takesBoth = inner match {
+    case _: Collect[_] | _: PercentileBase | _: Mode | _: CountMinSketchAgg |
+        _: BloomFilterAggregate | _: ScalaAggregator[_, _, _] => true
+    case _ => false
+  }
 
   override def children: Seq[Expression] = Seq(inner, state)
   override def dataType: DataType = inner.dataType
@@ -97,7 +103,7 @@ final case class UpdateOrMergeTyped(
 
   override def update(buffer: Any, row: InternalRow): Any = {
     val states = state.eval(row).asInstanceOf[InternalRow]
-    if (states != null) merged(buffer, function.deserialize(states.getBinary(first)))
+    if (states != null) merge(buffer, function.deserialize(states.getBinary(first)))
     else buffer match {
       case both: RowsAndStates =>
         both.updated = function.update(both.updated, row)
@@ -106,26 +112,21 @@ final case class UpdateOrMergeTyped(
     }
   }
 
-  override def merge(buffer: Any, input: Any): Any = merged(buffer, single(input))
+  override def merge(buffer: Any, input: Any): Any =
+    if (takesBoth) function.merge(buffer, input)
+    else {
+      val both = buffer match {
+        case both: RowsAndStates => both
+        case updated if mergesMany => new Digests(updated)
+        case updated => new Merged(updated, function)
+      }
+      both.add(single(input))
+      both
+    }
+
   override def eval(buffer: Any): Any = function.eval(single(buffer))
   override def serialize(buffer: Any): Array[Byte] = function.serialize(single(buffer))
   override def deserialize(bytes: Array[Byte]): Any = function.deserialize(bytes)
-
-  private def merged(buffer: Any, input: Any): RowsAndStates = {
-    val both = buffer match {
-      case both: RowsAndStates => both
-      case updated =>
-        val states = if (mergesMany) Nil else List(function.createAggregationBuffer())
-        new RowsAndStates(updated, states)
-    }
-    both.states ::= input
-    if (!mergesMany || both.states.length == MaxWaiting) both.states = List(mergeAll(both.states))
-    both
-  }
-
-  private def mergeAll(states: List[Any]): Any =
-    if (mergesMany) QuantileMerge(states.asInstanceOf[List[PercentileDigest]])
-    else states.reduceRight((next, before) => function.merge(before, next))
 
   /**
    * The buffer as one state. What was updated is serialised first, because Final also gets the
@@ -133,7 +134,9 @@ final case class UpdateOrMergeTyped(
    */
   private def single(buffer: Any): Any = buffer match {
     case both: RowsAndStates =>
-      mergeAll(function.deserialize(function.serialize(both.updated)) :: both.states)
+      both.add(function.deserialize(function.serialize(both.updated)))
+      both.updated = function.createAggregationBuffer()
+      both.merged
     case updated => updated
   }
 
@@ -149,11 +152,44 @@ final case class UpdateOrMergeTyped(
 }
 
 private object UpdateOrMergeTyped {
-  /** The buffer of a key that had states: `updated` by raw rows, and the states, last one first. */
-  final class RowsAndStates(var updated: Any, var states: List[Any])
 
-  /** This many states are merged with each other at once, where the function can do that. */
-  private val MaxWaiting = 128
+  /** The buffer of a key that had states. `updated` has its raw rows. */
+  sealed abstract class RowsAndStates(var updated: Any) {
+    def add(state: Any): Unit
+    def merged: Any
+  }
+
+  /** Merges each state as it comes. */
+  final class Merged(updated: Any, function: TypedImperativeAggregate[Any])
+    extends RowsAndStates(updated) {
+    private var all: Any = function.createAggregationBuffer()
+    override def add(state: Any): Unit = all = function.merge(all, state)
+    override def merged: Any = all
+  }
+
+  /** Merges the digests that wait once they have twice as many samples as what is merged. */
+  final class Digests(updated: Any) extends RowsAndStates(updated) {
+    private var waiting = List.empty[PercentileDigest]
+    private var samples = 0
+    private var maxSamples = MinSamples
+
+    override def add(state: Any): Unit = {
+      val digest = state.asInstanceOf[PercentileDigest]
+      waiting ::= digest
+      samples += digest.quantileSummaries.sampled.length
+      if (samples > maxSamples) {
+        val all = merged.asInstanceOf[PercentileDigest]
+        waiting = List(all)
+        samples = all.quantileSummaries.sampled.length
+        maxSamples = math.max(MinSamples, 3 * samples)
+      }
+    }
+
+    override def merged: Any = QuantileMerge(waiting)
+  }
+
+  /** So many samples may always wait: about 2 MB. */
+  private val MinSamples = 1 << 16
 }
 
 /** For functions that keep their state in the fields of the buffer, like approx_count_distinct. */

@@ -105,10 +105,14 @@ final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
     }.flatten.toSet
 
   private def place(node: UnaryNode, groups: Groups): LogicalPlan = {
-    val (keys, rows) = (groups.keys.collect { case key: Attribute => key }, node.child)
+    val rows = node.child
     def leave(reason: String) = node.withNewChildren(Seq(LeftAlone(reason, rows)))
-    // A key that is not a column is a constant, or is computed in the window itself.
-    if (keys.isEmpty || keys.length < groups.keys.length) node
+    // A constant does not tell groups apart.
+    val others = groups.keys.filterNot(_.foldable)
+    val keys = others.collect { case key: Attribute => key }
+    // A window may compute a key itself.
+    if (keys.length < others.length || groups.keys.isEmpty) node
+    else if (keys.isEmpty) leave(ConstantKeys)
     else if (SkewAggregation.isClustered(keys, rows)) {
       if (rows.isInstanceOf[Placed]) node else leave(SkewAggregation.AlreadyGrouped)
     } else if (!groups.requested &&
@@ -231,10 +235,11 @@ object PlaceGroups {
       options: SkewOptions,
       requested: Boolean)
 
+  private val ConstantKeys = "its keys are constants, so there is one group"
   private val SquaredRows = "rows^2"
   private val Replicas = 1000
 
   /** Whether a strategy always means placement. `hash` may also be a plan in two phases. */
-  private def meansOnlyPlacement(strategy: Strategy): Boolean =
+  def meansOnlyPlacement(strategy: Strategy): Boolean =
     strategy.isInstanceOf[WholeGroups] && strategy != Hash
 }

@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.aggregate.{BaseAggregateExec, HashAggregat
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.saltwise.{Auto, Local, SaltwiseConf, SkewOptions, Split}
 import org.apache.spark.sql.saltwise.compat.SparkCompat
-import org.apache.spark.sql.saltwise.placement.{LeftAlone, Placed}
+import org.apache.spark.sql.saltwise.placement.{LeftAlone, Placed, PlaceGroups}
 import org.apache.spark.sql.saltwise.routing._
 import org.apache.spark.sql.saltwise.streaming.Routed
 import org.apache.spark.sql.types.IntegerType
@@ -100,6 +100,8 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
       Some(s"${functionNames(aggregates)} cannot be merged from partial states")
     } else if (options.workers == 1) {
       Some(OnePartition)
+    } else if (PlaceGroups.meansOnlyPlacement(options.strategy)) {
+      Some(s"strategy ${options.strategy.name} cannot place its keys")
     } else if (options.strategy != Auto) {
       None
     } else if (generatesCode(stock.head)) {
