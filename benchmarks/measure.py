@@ -86,7 +86,7 @@ def each(seq: Any) -> Iterator[Any]:
 
 
 def states_shuffled(nodes: dict[int, Node]) -> int:
-    """Count states: the records of exchanges over an aggregate. SkewLocal also sends rows, but counts its states."""
+    """Count states: the records of exchanges over an aggregate. Combine also sends rows, but counts its states."""
 
     def states_of(node: Node) -> int:
         below = [nodes[child] for child in node.children]
@@ -94,7 +94,7 @@ def states_shuffled(nodes: dict[int, Node]) -> int:
             operator = below.pop()
             if operator.name.endswith("Aggregate"):
                 return number(node, "shuffle records written")
-            if operator.name == "SkewLocal":
+            if operator.name == "Combine":
                 return number(operator, "states sent")
             if operator.name != "Exchange":
                 below += [nodes[child] for child in operator.children]
@@ -107,10 +107,16 @@ def number(node: Node, metric: str) -> int:
     return int((node.metrics[metric] or "0").replace(",", ""))
 
 
+WAYS = {"all": "rows while all keys had states", "head": "rows while head keys had states", "raw": "rows that passed unseen"}
+
+
 def did(nodes: dict[int, Node]) -> str:
+    """Return what ran: `all`, `head` or `raw` as most rows of Combine went, and `sliced`; or `online`, or `stock`."""
     names = {node.name for node in nodes.values()}
-    if "SkewLocal" in names:
-        return "local"
-    if names & {"WholePartitions", "SlicedPartitions"}:
-        return "split"
-    return "online" if "SkewRoute" in names else "stock"
+    rows = {
+        way: sum(number(node, metric) for node in nodes.values() if node.name == "Combine")
+        for way, metric in WAYS.items()
+    }
+    combined = [max(rows, key=lambda way: rows[way])] if "Combine" in names else []
+    sliced = ["sliced"] if "SlicedPartitions" in names else []
+    return " ".join(combined + sliced) or ("online" if "SkewRoute" in names else "stock")

@@ -51,7 +51,7 @@ def _planned_ahead(algorithm: str) -> Strategy:
 
 
 STRATEGIES: dict[str, Strategy] = {
-    "auto": Strategy("where the cheapest plan sends it", "where the cheapest plan sends it"),
+    "auto": Strategy("one worker, as states or as rows, read in slices where these are many", "one worker, by hash"),
     "split": Strategy("as many tasks as its partition needs", "one worker, by hash"),
     "local": Strategy("one worker, as states", "one worker, by hash"),
     "hash": Strategy("one worker, by hash", "one worker, by hash", whole_groups=True),

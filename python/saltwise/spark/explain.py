@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _LEFT_ALONE = "SkewGroupBy left alone: "
+_COMBINED = "map tasks combine rows where that pays, and send the others as they are"
+_SPLIT = "partitions that get too many are split"
+_PLANS = {
+    "auto": f"{_COMBINED}; {_SPLIT}",
+    "local": _COMBINED,
+    "split": f"rows are shuffled once by key, and {_SPLIT}",
+}
 _NOISE = re.compile(
     r"#\d+L?|\*\(\d+\) |, \[plan_id=\d+\]|, ENSURE_REQUIREMENTS|, REPARTITION_BY_NUM|, 0, 0, true"
     r"| isFinalPlan=false| Batched: .*|(?<=left alone): .*"
@@ -59,7 +66,7 @@ def explain(spark: SparkSession, query: str, strategy: str | None = None, partit
         PluginMissingError: the session has no plugin.
 
     >>> explain(spark, "SELECT id % 2, collect_list(id) FROM range(9) GROUP BY 1").reason  # doctest: +SKIP
-    'Rewritten: rows are shuffled once by key, and partitions that get too many are split, n=4.'
+    'Rewritten: map tasks combine rows where that pays, and send the others as they are; partitions that get too many are split, n=4.'
     """
     SkewOptions(strategy=strategy, partitions=partitions)
     require_plugin(spark)
@@ -86,7 +93,7 @@ def _plan(spark: SparkSession, query: str) -> str:
 
 
 def _reason(plan: str) -> str:
-    routed = re.findall(r"Skew(?:Route|Local) \[.*?\], (.*)", plan)
+    routed = re.findall(r"(?:SkewRoute|SkewSplit|Combine) \[.*?\], (.*)", plan)
     left = re.findall(f"{_LEFT_ALONE}(.*)", plan)
     placed = re.findall(r"Exchange placement\(.*, (\d+)\)", plan)
     reasons = [f"Rewritten: {_routing(options)}." for options in routed]
@@ -98,11 +105,8 @@ def _reason(plan: str) -> str:
 
 
 def _routing(options: str) -> str:
-    if options.startswith("split, "):
-        return f"rows are shuffled once by key, and partitions that get too many are split, {options[len('split, ') :]}"
-    if options.startswith("local, "):
-        return f"map tasks combine hot keys, and send other rows as they are, {options.removeprefix('local, ')}"
-    return f"rows go to their worker by {options}"
+    name, _, rest = options.partition(", ")
+    return f"{_PLANS[name]}, {rest}" if name in _PLANS else f"rows go to their worker by {options}"
 
 
 def _short(plan: str) -> str:
@@ -115,7 +119,7 @@ def _highlighted(plan: str) -> Text:
     from rich.text import Text
 
     text = Text(plan)
-    text.highlight_regex(r"Skew[A-Z]\w*.*|Exchange placement.*", "bold green")
+    text.highlight_regex(r"Skew[A-Z]\w*.*|Combine.*|Exchange placement.*", "bold green")
     return text
 
 

@@ -4,6 +4,7 @@ import java.util.{Map => JavaMap, UUID}
 
 import scala.reflect.ClassTag
 
+import org.apache.spark.ShuffleDependency
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.expressions._
@@ -73,6 +74,17 @@ object SparkCompat {
     SQLConf.containsConfigKey(RowChecksums) && conf.getConfString(RowChecksums).toBoolean
 
   private val RowChecksums = "spark.sql.shuffle.orderIndependentChecksum.enabled"
+
+  /**
+   * Lets map tasks of this shuffle write other rows when they run again. The rows that a reducer
+   * reads of one map task must be worth the same, whichever run wrote them.
+   */
+  def letRowsDiffer(shuffle: ShuffleDependency[_, _, _]): Unit =
+    shuffle.getClass.getDeclaredFields.find(_.getName == "_checksumMismatchFullRetryEnabled")
+      .foreach { field =>
+        field.setAccessible(true)
+        field.setBoolean(shuffle, false)
+      }
 
   /** Whether equal strings of this type may have different bytes. Spark 3.5 has no collations. */
   def isCollated(string: StringType): Boolean =

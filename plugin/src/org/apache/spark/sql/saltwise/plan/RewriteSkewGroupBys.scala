@@ -54,7 +54,8 @@ final case class RewriteSkewGroupBys(adaptive: Boolean) extends Rule[SparkPlan] 
     val inPlace = below.exists(StableColumns.staysInPlace)
     val combines = options.strategy match {
       case Split => false
-      case Auto => inPlace || !SparkCompat.checksRows(conf)
+      // Without adaptive execution nothing tells Spark that other rows are worth the same.
+      case Auto => adaptive || inPlace || !SparkCompat.checksRows(conf)
       case _ => true
     }
     val raw = RawRows(stock.first)
@@ -79,7 +80,7 @@ final case class RewriteSkewGroupBys(adaptive: Boolean) extends Rule[SparkPlan] 
       val content = if (combines && !inPlace) Nil else raw.columns.filter(column =>
         column.deterministic && column.references.subsetOf(stable)).map(_.toAttribute)
       SkewSplitExec(
-        stock.inTwoPhases(raw.keys, aggregates, SplitReadExec(options, content, shuffled)))
+        options, stock.inTwoPhases(raw.keys, aggregates, SplitReadExec(content, shuffled)))
     }
   }
 }

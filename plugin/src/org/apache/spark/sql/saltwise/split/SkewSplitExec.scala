@@ -5,17 +5,27 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.saltwise.SkewOptions
 
 /**
  * The place where the branches of a split will meet: an aggregate in two phases over a
  * [[SplitReadExec]]. It is also correct if nothing decides.
  */
-final case class SkewSplitExec(child: SparkPlan) extends UnaryExecNode {
+final case class SkewSplitExec(options: SkewOptions, child: SparkPlan) extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
   override def outputOrdering: Seq[SortOrder] = child.outputOrdering
   override protected def doExecute(): RDD[InternalRow] = child.execute()
+
+  override def simpleString(maxFields: Int): String = {
+    val keys = child match {
+      case aggregate: BaseAggregateExec => aggregate.groupingExpressions.mkString("[", ", ", "]")
+      case _ => ""
+    }
+    s"SkewSplit $keys, $options"
+  }
+
   override protected def withNewChildInternal(newChild: SparkPlan): SkewSplitExec =
     copy(child = newChild)
 }
@@ -26,8 +36,7 @@ final case class SkewSplitExec(child: SparkPlan) extends UnaryExecNode {
  * @param content columns that stay the same when a task runs again, so they may decide which rows
  *                of a slice a task takes
  */
-final case class SplitReadExec(options: SkewOptions, content: Seq[Attribute], child: SparkPlan)
-  extends UnaryExecNode {
+final case class SplitReadExec(content: Seq[Attribute], child: SparkPlan) extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning =
     UnknownPartitioning(child.outputPartitioning.numPartitions)

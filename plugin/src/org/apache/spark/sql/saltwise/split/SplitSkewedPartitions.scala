@@ -4,8 +4,11 @@ import org.apache.spark.SparkContext
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive._
-import org.apache.spark.sql.execution.exchange.ValidateRequirements
+import org.apache.spark.sql.execution.exchange.{ShuffleExchangeExec, ValidateRequirements}
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.saltwise.SkewOptions
+import org.apache.spark.sql.saltwise.compat.SparkCompat
+import org.apache.spark.sql.saltwise.local.CombineExec
 import org.apache.spark.sql.saltwise.plan.AggregatePhases
 
 /**
@@ -58,7 +61,7 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
       phases <- AggregatePhases.of(split.child)
       read <- Option(phases.rows).collect { case read: SplitReadExec => read }
       stage <- finishedStage(read)
-    } yield decide(phases, read, stage)
+    } yield decide(split.options, phases, read, stage)
     decisions.getOrElse(Nil)
   }
 
@@ -68,13 +71,15 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
   }
 
   private def decide(
+      options: SkewOptions,
       phases: AggregatePhases,
       read: SplitReadExec,
       stage: ShuffleQueryStageExec): Seq[SparkPlan] = {
+    letRowsDiffer(stage)
     val received = Received.of(stage)
     val partitions = received.bytes.length
     val tasks =
-      if (read.options.workersGiven) partitions
+      if (options.workersGiven) partitions
       else adaptiveTasks(received, stage.session.sparkContext)
     val sliced = received.oversize(tasks).flatMap(
       slices(stage, _, received, tasks, byContent = read.content.nonEmpty))
@@ -106,6 +111,20 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
     }
     val packing = Packing(packed.tasks, received.bytes.length - split.size, packed.share)
     WholePartitionsExec(packing, AQEShuffleReadExec(stage, runs))
+  }
+
+  /**
+   * Where rows come in another order when a task runs again, Combine may give states to other rows.
+   * From Spark 4.2 on, Spark may end a job whose map task writes other rows than before. That is not
+   * needed here. For each key, the rows and states that a map task writes stand for all of its rows
+   * of this key, and all of them are in the one partition that is the key's hash. A reducer or a
+   * slice reads such a partition of a map task as a whole, from one run, and parts by content are
+   * made only where rows come in the same order. So it is the same to a reducer which run it reads.
+   */
+  private def letRowsDiffer(stage: ShuffleQueryStageExec): Unit = stage.shuffle match {
+    case exchange: ShuffleExchangeExec if exchange.child.isInstanceOf[CombineExec] =>
+      SparkCompat.letRowsDiffer(exchange.shuffleDependency)
+    case _ =>
   }
 
   private def slicedPartitions(

@@ -1,0 +1,170 @@
+"""Queries with the toggle off and on, by turns: the ratio of their times, or of the heap that they need."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from statistics import median
+
+from cells import standard_error
+from common import console
+from measure import did, executed_nodes
+from pyspark.sql import SparkSession
+from rich.table import Table
+
+from saltwise import jar_path
+
+TOGGLE = "spark.saltwise.enabled"
+SIDES = {"stock": "false", "auto": "true"}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One query, on both sides."""
+
+    query: str
+    did: str
+    """What ran with the toggle on, as in :class:`cells.Cell`."""
+    rounds: int
+    stock_seconds: float
+    """Median."""
+    ratio: float
+    """Median of the time with the toggle on as a multiple of stock Spark's in the same round."""
+    error: float
+    """The standard error of `ratio`."""
+    stock_heap_mb: float
+    """The largest heap after a garbage collection while it runs; 0 if only times were measured."""
+    auto_heap_mb: float
+    spark: str
+    plugin: str
+    """The first digits of the SHA-256 of the jar."""
+
+
+def run(
+    spark: SparkSession,
+    queries: Iterable[tuple[str, Callable[[], str]]],
+    rounds: int,
+    out: Path,
+    memory: bool = False,
+) -> list[Pair]:
+    """Measure queries one after the other, and write what was measured after each of them.
+
+    Args:
+        spark: a session with the plugin.
+        queries: names, and what makes the tables of a query and returns its SQL.
+        rounds: how often each side runs, after one run that is not measured.
+        out: a CSV file. A query that it has is replaced.
+        memory: whether to measure the heap too.
+    """
+    plugin = hashlib.sha256(jar_path().read_bytes()).hexdigest()[:8]
+    table = Table("query", "stock s", "auto / stock", "did", *(["stock MB", "auto MB"] if memory else []))
+    found = []
+    for name, prepared in queries:
+        pair = measured(spark, name, prepared(), rounds, memory, plugin)
+        found.append(pair)
+        write(out, pair)
+        console.print(line(pair), soft_wrap=True)
+        table.add_row(
+            name,
+            f"{pair.stock_seconds:.2f}",
+            f"{pair.ratio:.2f} ± {pair.error:.2f}",
+            pair.did,
+            *([f"{pair.stock_heap_mb:.0f}", f"{pair.auto_heap_mb:.0f}"] if memory else []),
+        )
+        spark.catalog.clearCache()
+    console.print(table)
+    return found
+
+
+def line(pair: Pair) -> str:
+    heap = f"  heap {pair.stock_heap_mb:.0f} -> {pair.auto_heap_mb:.0f} MB" if pair.stock_heap_mb else ""
+    return f"{pair.query:40} {pair.stock_seconds:6.2f} s  x {pair.ratio:.3f} ± {pair.error:.3f}  {pair.did}{heap}"
+
+
+def measured(spark: SparkSession, name: str, query: str, rounds: int, memory: bool, plugin: str) -> Pair:
+    seconds: dict[str, list[float]] = {side: [] for side in SIDES}
+    heap = dict.fromkeys(SIDES, 0.0)
+    what = ""
+    for i in range(rounds + 1):
+        # The order changes from round to round.
+        for side in list(SIDES)[:: 1 if i % 2 else -1]:
+            spark.conf.set(TOGGLE, SIDES[side])
+            with live_heap(spark) if memory else nothing() as largest:
+                started = time.perf_counter()
+                spark.sql(query).write.format("noop").mode("overwrite").save()
+                taken = time.perf_counter() - started
+            if side == "auto" and not what:
+                what = did(executed_nodes(spark))
+            if i:
+                seconds[side].append(taken)
+                heap[side] = max(heap[side], largest())
+    spark.conf.set(TOGGLE, "false")
+    ratios = [ours / stock for ours, stock in zip(seconds["auto"], seconds["stock"], strict=True)]
+    return Pair(
+        name,
+        what,
+        rounds,
+        round(median(seconds["stock"]), 4),
+        round(median(ratios), 4),
+        round(standard_error(ratios), 4),
+        round(heap["stock"], 1),
+        round(heap["auto"], 1),
+        spark.version,
+        plugin,
+    )
+
+
+@contextmanager
+def nothing() -> Iterator[Callable[[], float]]:
+    yield lambda: 0.0
+
+
+@contextmanager
+def live_heap(spark: SparkSession) -> Iterator[Callable[[], float]]:
+    """Watch the heap after garbage collections inside of a `with` block; then returns the largest one in MB."""
+    jvm = spark._jvm
+    assert jvm is not None
+    jvm.System.gc()
+    pools = [
+        pool
+        for pool in jvm.java.lang.management.ManagementFactory.getMemoryPoolMXBeans()
+        if pool.getType().name() == "HEAP"
+    ]
+    largest, done = 0.0, threading.Event()
+
+    def watch() -> None:
+        nonlocal largest
+        while not done.wait(0.02):
+            usages = (pool.getCollectionUsage() for pool in pools)
+            largest = max(largest, sum(usage.getUsed() for usage in usages if usage is not None) / 2**20)
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    try:
+        yield lambda: largest
+    finally:
+        done.set()
+        watching.join()
+
+
+def write(path: Path, pair: Pair) -> None:
+    """Put a pair into a CSV file, in place of one of the same query. If that fails, the file stays as it was."""
+    columns = [field.name for field in fields(Pair)]
+    rows: dict[str, dict[str, object]] = {}
+    if path.exists():
+        with path.open(newline="") as file:
+            rows = {row["query"]: dict(row) for row in csv.DictReader(file)}
+    rows[pair.query] = asdict(pair)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    with part.open("w", newline="") as file:
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows.values())
+    part.replace(path)
