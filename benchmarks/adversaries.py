@@ -281,7 +281,8 @@ def many_partitions_with_few_rows(spark: SparkSession, rows: int) -> str:
 @adversary
 def sixty_aggregates(spark: SparkSession, rows: int) -> str:
     name = table(spark, "sixty", uniform(3000), rows // 4)
-    return grouped(name, ", ".join(f"max_by(s, x + {i}), sum(v + {i}), approx_count_distinct(v % {i + 2})" for i in range(20)))
+    three = "max_by(s, x + {0}), sum(v + {0}), approx_count_distinct(v % ({0} + 2))"
+    return grouped(name, ", ".join(three.format(i) for i in range(20)))
 
 
 @adversary

@@ -107,7 +107,11 @@ def number(node: Node, metric: str) -> int:
     return int((node.metrics[metric] or "0").replace(",", ""))
 
 
-WAYS = {"all": "rows while all keys had states", "head": "rows while head keys had states", "raw": "rows that passed unseen"}
+WAYS = {
+    "all": "rows while all keys had states",
+    "head": "rows while head keys had states",
+    "raw": "rows that passed unseen",
+}
 
 
 def did(nodes: dict[int, Node]) -> str:

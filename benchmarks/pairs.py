@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from statistics import median
 
+import pyspark
 from cells import standard_error
 from common import console
 from measure import did, executed_nodes
@@ -62,11 +63,10 @@ def run(
         out: a CSV file. A query that it has is replaced.
         memory: whether to measure the heap too.
     """
-    plugin = hashlib.sha256(jar_path().read_bytes()).hexdigest()[:8]
     table = Table("query", "stock s", "auto / stock", "did", *(["stock MB", "auto MB"] if memory else []))
     found = []
     for name, prepared in queries:
-        pair = measured(spark, name, prepared(), rounds, memory, plugin)
+        pair = measured(spark, name, prepared(), rounds, memory)
         found.append(pair)
         write(out, pair)
         console.print(line(pair), soft_wrap=True)
@@ -87,7 +87,7 @@ def line(pair: Pair) -> str:
     return f"{pair.query:40} {pair.stock_seconds:6.2f} s  x {pair.ratio:.3f} ± {pair.error:.3f}  {pair.did}{heap}"
 
 
-def measured(spark: SparkSession, name: str, query: str, rounds: int, memory: bool, plugin: str) -> Pair:
+def measured(spark: SparkSession, name: str, query: str, rounds: int, memory: bool) -> Pair:
     seconds: dict[str, list[float]] = {side: [] for side in SIDES}
     heap = dict.fromkeys(SIDES, 0.0)
     what = ""
@@ -116,8 +116,29 @@ def measured(spark: SparkSession, name: str, query: str, rounds: int, memory: bo
         round(heap["stock"], 1),
         round(heap["auto"], 1),
         spark.version,
-        plugin,
+        plugin(),
     )
+
+
+def cold_pair(name: str, seconds: dict[str, list[float]]) -> Pair:
+    """A pair of times that were measured elsewhere, each in a JVM of its own."""
+    ratios = [ours / stock for ours, stock in zip(seconds["auto"], seconds["stock"], strict=True)]
+    return Pair(
+        f"{name} cold",
+        "",
+        len(ratios),
+        round(median(seconds["stock"]), 4),
+        round(median(ratios), 4),
+        round(standard_error(ratios), 4),
+        0.0,
+        0.0,
+        pyspark.__version__,
+        plugin(),
+    )
+
+
+def plugin() -> str:
+    return hashlib.sha256(jar_path().read_bytes()).hexdigest()[:8]
 
 
 @contextmanager

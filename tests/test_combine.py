@@ -1,0 +1,282 @@
+"""Combine: which rows a map task combines, and that the answers are stock Spark's whichever it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from saltwise import skew_groupby
+from saltwise.spark.explain import explain
+
+if TYPE_CHECKING:
+    from tests.conftest import Agree, SaltwiseLines, WithConf
+
+ROWS, HOT = 60_000, 7
+
+
+def rows(spark: SparkSession, mappers: int = 6) -> DataFrame:
+    """Rows of which one key owns half, from so many map tasks."""
+    return spark.range(0, ROWS, 1, mappers).select(
+        F.when(F.col("id") % 2 == 0, HOT).otherwise(100 + F.col("id") * 7919 % 20_011).cast("long").alias("k"),
+        (F.col("id") % 101).alias("v"),
+        "id",
+    )
+
+
+def keyed(spark: SparkSession, key: str, count: int = 200_000) -> DataFrame:
+    """Rows of two map tasks, since Spark needs no shuffle after one."""
+    return spark.range(0, 2 * count, 1, 2).selectExpr(f"CAST({key} AS BIGINT) AS k", "id % 101 AS v", "id")
+
+
+def both(df: DataFrame, *aggregates: Any, **options: Any) -> tuple[DataFrame, DataFrame]:
+    return df.groupBy("k").agg(*aggregates), skew_groupby(df, "k", strategy="local", **options).agg(*aggregates)
+
+
+def answers(df: DataFrame) -> list[str]:
+    return sorted(map(str, df.collect()))
+
+
+def mixed() -> list[Column]:
+    """Aggregates that Spark keeps in fields and in objects, and both in one query."""
+    return [F.count("*"), F.sum("v"), F.sort_array(F.collect_set("v")), F.max("v"), F.expr("percentile(v, 0.5)")]
+
+
+def small() -> list[Column]:
+    """Aggregates whose states have a fixed size."""
+    return [F.approx_count_distinct("v"), F.max("v"), F.max_by(F.col("v").cast("string"), "id")]
+
+
+WAYS = {
+    "rows": "rows",
+    "combined": "rows combined",
+    "all": "rows while all keys had states",
+    "head": "rows while head keys had states",
+    "raw": "rows that passed unseen",
+    "states": "states sent",
+}
+
+
+@pytest.fixture
+def combined(metric_that_ran: Callable[[str], int]) -> Callable[[DataFrame], dict[str, int]]:
+    """Runs a query, and returns what its Combine counted."""
+
+    def ran(df: DataFrame) -> dict[str, int]:
+        df.collect()
+        return {way: metric_that_ran(name) for way, name in WAYS.items()}
+
+    return ran
+
+
+Combined = Callable[[DataFrame], dict[str, int]]
+
+DISTINCT = "id * 7919"
+FEW = "pmod(xxhash64(id), 1000)"
+
+# What a task does
+
+
+@pytest.mark.smoke
+def test_each_of_few_keys_gets_one_state_a_task(
+    spark: SparkSession, combined: Combined, saltwise_lines: SaltwiseLines
+) -> None:
+    stock, ours = both(rows(spark).withColumn("k", F.col("id") % 500), *small(), partitions=8)
+    assert saltwise_lines(ours) == ["Combine [k], local, n=8"]
+    found = combined(ours)
+    assert (found["rows"], found["combined"], found["all"], found["states"]) == (ROWS, ROWS, ROWS, 6 * 500)
+    assert answers(ours) == answers(stock)
+
+
+@pytest.mark.smoke
+def test_rows_of_distinct_keys_leave_raw_and_most_of_them_unseen(spark: SparkSession, combined: Combined) -> None:
+    stock, ours = both(keyed(spark, DISTINCT), *mixed())
+    found = combined(ours)
+    assert found["states"] <= 2 * 2048
+    assert found["raw"] > 0.8 * found["rows"]
+    assert answers(ours) == answers(stock)
+
+
+@pytest.mark.smoke
+def test_among_rare_keys_only_hot_ones_get_states(spark: SparkSession, combined: Combined) -> None:
+    stock, ours = both(keyed(spark, f"if(id % 2 = 0, {HOT}, {DISTINCT})"), *mixed())
+    found = combined(ours)
+    assert found["head"] > 0.9 * found["rows"]
+    assert found["combined"] == pytest.approx(found["rows"] / 2, rel=0.1)
+    assert found["states"] < 0.1 * found["rows"]
+    assert answers(ours) == answers(stock)
+
+
+@pytest.mark.parametrize(("first", "then"), [(FEW, DISTINCT), (DISTINCT, FEW)], ids=["few first", "distinct first"])
+def test_a_task_looks_again_when_its_keys_change(
+    spark: SparkSession, combined: Combined, first: str, then: str
+) -> None:
+    count = 1_200_000
+    changing = f"if(id % {count} < {count // 2}, {first}, {then})"
+    stock, ours = both(keyed(spark, changing, count), F.approx_count_distinct("v"))
+    found = {way: counted // 2 for way, counted in combined(ours).items()}
+    # Of the rows of few keys, most are combined; of the others, few.
+    assert 0.6 * count / 2 < found["combined"] < 1.2 * count / 2
+    assert found["raw"] > 0.6 * count / 2
+    assert answers(ours) == answers(stock)
+
+
+def test_where_a_state_takes_as_many_bytes_as_its_rows_these_leave_raw(spark: SparkSession, combined: Combined) -> None:
+    stock, ours = both(keyed(spark, "id % 20").withColumn("x", F.col("id") / 7), F.median("x"))
+    found = combined(ours)
+    assert found["raw"] > 0.6 * found["rows"]
+    assert answers(ours) == answers(stock)
+
+
+def test_a_state_that_is_large_when_it_is_empty_has_to_earn_its_place(spark: SparkSession, combined: Combined) -> None:
+    sketch = F.expr("hex(count_min_sketch(v, 0.001D, 0.99D, 7))")
+    stock, ours = both(keyed(spark, "id % 100", 20_000), sketch)
+    assert combined(ours)["states"] == 0
+    assert answers(ours) == answers(stock)
+    stock, ours = both(keyed(spark, f"if(id % 3 > 0, {HOT}, id % 100)", 60_000), sketch)
+    found = combined(ours)
+    assert found["states"] == 2
+    assert found["combined"] > 0.5 * found["rows"]
+    assert answers(ours) == answers(stock)
+
+
+def test_states_leave_when_they_take_too_much_memory(
+    spark: SparkSession, with_conf: WithConf, combined: Combined
+) -> None:
+    stock, ours = both(rows(spark, mappers=2).withColumn("k", F.col("k") % 20), *small())
+    expected = answers(stock)
+    with with_conf({"spark.saltwise.local.memory": "5k"}):
+        assert combined(ours)["states"] > 10 * 20
+        assert answers(ours) == expected
+
+
+def test_the_same_rows_in_the_same_order_give_the_same_output(spark: SparkSession, combined: Combined) -> None:
+    df = keyed(spark, f"if(id % 3 = 0, {HOT}, if(id % 3 = 1, {FEW}, {DISTINCT}))")
+    # Each query is planned by itself, because adaptive execution keeps the stages that have run.
+    first, second = (combined(both(df, *mixed())[1]) for _ in range(2))
+    assert first == second
+
+
+def test_only_arguments_travel(spark: SparkSession, plan_that_ran: Callable[[], str]) -> None:
+    df = keyed(spark, "id % 9", 5000).withColumn("body", F.expr("repeat('ab', CAST(v AS INT))"))
+    middle = F.expr("percentile_approx(length(body), 0.5) FILTER (WHERE length(body) > 3)")
+    stock, ours = both(df, middle)
+    expected = answers(stock)
+    assert answers(ours) == expected
+    [project] = [line for line in plan_that_ran().splitlines() if "AS state" in line]
+    assert "length(body" in project
+    assert project.count("body") == project.count("length(body")
+    assert "repeat" not in project
+
+
+def test_what_is_not_evaluated_for_a_row_does_not_fail_for_it(agree: Agree) -> None:
+    agree(
+        "SELECT k, percentile_approx(10 / v, 0.5) FILTER (WHERE v > 0) AS p, max_by(v, 10 / (v + 1)) AS m"
+        " FROM (SELECT id % 5 AS k, id % 3 AS v FROM range(0, 500, 1, 2)) GROUP BY k",
+        strategies=["local"],
+        conf={"spark.sql.ansi.enabled": True},
+        routes=1,
+    )
+
+
+# That the answers are the same
+
+
+@pytest.mark.parametrize("mappers", [1, 2, 7, 150])
+def test_summaries_of_any_number_of_map_tasks_merge_within_their_error(spark: SparkSession, mappers: int) -> None:
+    # Of the hot key's values each is there once, so a value is its own rank; each map task has some of all.
+    df = rows(spark, mappers).withColumn("id", F.col("id") * 7919 % ROWS)
+    [ranks] = (
+        skew_groupby(df, "k", strategy="local")
+        .agg(F.percentile_approx("id", [0.0, 0.1, 0.5, 0.99, 1.0], 200).alias("ranks"))
+        .where(f"k = {HOT}")
+        .collect()
+    )
+
+    error = ROWS / 200
+    for found, share in zip(ranks["ranks"], [0.0, 0.1, 0.5, 0.99, 1.0], strict=True):
+        assert abs(found - share * ROWS) <= error + 2
+
+
+@pytest.mark.smoke
+def test_the_one_exchange_is_by_key_so_that_a_join_needs_no_other(
+    spark: SparkSession, plan_that_ran: Callable[[], str]
+) -> None:
+    names = spark.range(200).selectExpr("id AS k", "id AS name").repartition(4, "k")
+    stock, ours = both(rows(spark), F.max("v"))
+    joined = ours.hint("merge").join(names, "k")
+    expected = answers(stock.join(names, "k"))
+    assert answers(joined) == expected
+    assert plan_that_ran().count("Exchange hashpartitioning") == 2
+
+
+def test_rows_that_lie_by_key_already_are_not_shuffled(spark: SparkSession, plan_that_ran: Callable[[], str]) -> None:
+    stock, ours = both(rows(spark).repartition(4, "k"), *mixed())
+    expected = answers(stock)
+    assert answers(ours) == expected
+    assert plan_that_ran().count("Exchange hashpartitioning") == 1
+
+
+@settings(max_examples=settings().max_examples // 10)
+@given(bursts=st.lists(st.tuples(st.integers(0, 5), st.integers(1, 120)), min_size=1, max_size=25))
+@pytest.mark.parametrize("memory", ["1", "3k"])
+def test_keys_that_come_and_go_leave_their_states_behind(
+    spark: SparkSession, with_conf: WithConf, memory: str, bursts: list[tuple[int, int]]
+) -> None:
+    keys = [key for key, length in bursts for _ in range(length)]
+    df = spark.createDataFrame([(key, i % 13) for i, key in enumerate(keys)], "k long, v long").coalesce(1)
+    stock, ours = both(df, *mixed())
+    with with_conf({"spark.saltwise.local.memory": memory}):
+        assert answers(ours) == answers(stock)
+
+
+@pytest.mark.parametrize("mappers", [2, 5])
+@pytest.mark.parametrize("name", ["k", "-k", "CAST(k AS STRING)"])
+def test_aggregates_read_a_key_as_it_was_before_it_was_normalised(
+    spark: SparkSession, agree: Agree, mappers: int, name: str
+) -> None:
+    def query(spark: SparkSession) -> DataFrame:
+        zeros = spark.range(0, 2000, 1, mappers).selectExpr(
+            "CASE WHEN id % 3 = 0 THEN -0.0D WHEN id % 3 = 1 THEN 0.0D ELSE double('NaN') END AS k"
+        )
+        return zeros.groupBy("k").agg(F.expr(f"sort_array(collect_set({name}))").alias("c"), F.expr(f"max({name})"))
+
+    agree(query, strategies=["local"], routes=1)
+
+
+def test_functions_that_take_no_row_after_a_merge_are_merged_last(spark: SparkSession) -> None:
+    if not hasattr(F, "theta_sketch_agg"):
+        pytest.skip("this Spark has no Theta sketches")
+    stock, ours = both(rows(spark), F.theta_sketch_estimate(F.theta_sketch_agg("v")))
+    assert answers(ours) == answers(stock)
+
+
+def test_filters_count_once(agree: Agree) -> None:
+    agree(
+        "SELECT k, count(*) FILTER (WHERE v > 3) AS a, sort_array(collect_list(v) FILTER (WHERE v < 2)) AS b,"
+        " sum(v) FILTER (WHERE 10 / (v + 1) > 2) AS c"
+        " FROM (SELECT if(id % 2 = 0, 0, id % 500) AS k, id % 7 AS v FROM range(0, 5000, 1, 4)) GROUP BY k",
+        strategies=["local"],
+        conf={"spark.sql.ansi.enabled": True},
+        routes=1,
+    )
+
+
+def test_subqueries_in_an_aggregate_are_run(agree: Agree) -> None:
+    agree(
+        "SELECT k, sum(v + (SELECT max(id) FROM range(5))) AS s, collect_set((SELECT min(id) FROM range(3)) + v % 2) AS c"
+        " FROM (SELECT if(id % 2 = 0, 0, id % 500) AS k, id % 7 AS v FROM range(0, 5000, 1, 4)) GROUP BY k",
+        strategies=["local"],
+        close=["c"],
+    )
+
+
+def test_explain_says_what_local_does(spark: SparkSession) -> None:
+    query = "SELECT id % 3 AS k, count(*) FROM range(9) GROUP BY 1"
+    assert explain(spark, query, strategy="local", partitions=4).reason == (
+        "Rewritten: map tasks combine rows where that pays, and send the others as they are, n=4."
+    )
