@@ -16,7 +16,7 @@ DOCUMENTED = set(re.findall(r"^::: ([\w.]+)$", API, re.MULTILINE))
 
 
 class Markdown(griffe.Extension):
-    """Makes links of roles such as :func:`saltwise.analyze`, and blocks of code of examples."""
+    """Makes links of roles such as :func:`saltwise.skew_report`, and blocks of code of examples."""
 
     def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
         if obj.docstring is not None:

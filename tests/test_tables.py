@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.text import Text
 
-from saltwise import KeyStatistics
 from saltwise.loads import WorkerLoads
 from saltwise.tables import Printable, Table
 
@@ -52,8 +51,15 @@ def test_a_dict_has_plain_values_and_only_what_repr_shows() -> None:
     assert FOUND.to_dict() == {"keys": ("[red]", "<b>"), "rows": {"[red]": 1234, "<b>": 5}}
 
 
+@dataclass(frozen=True)
+class Statistics(Printable):
+    rows: int
+    hottest: float
+    stored: str
+
+
 def test_a_long_value_is_one_line_and_folds_only_in_a_terminal() -> None:
-    statistics = KeyStatistics(rows=8, keys=2, hottest=0.5, stored="x" * 150)
+    statistics = Statistics(rows=8, hottest=0.5, stored="x" * 150)
     assert str(statistics).split("\n")[-1] == f"stored   {'x' * 150}"
     console = Console(width=40, force_terminal=True, color_system=None)
     with console.capture() as capture:
@@ -62,8 +68,8 @@ def test_a_long_value_is_one_line_and_folds_only_in_a_terminal() -> None:
 
 
 def test_results_without_a_form_of_their_own_list_their_fields() -> None:
-    statistics = KeyStatistics(rows=8, keys=2, hottest=0.5, stored="table t")
-    assert str(statistics) == "rows     8\nkeys     2\nhottest  0.5\nstored   table t"
+    statistics = Statistics(rows=8, hottest=0.5, stored="table t")
+    assert str(statistics) == "rows     8\nhottest  0.5\nstored   table t"
     loads = WorkerLoads([6, 0], states=3, seconds=0.1, result=["large"])
     assert str(loads).split("\n")[:2] == ["workers         2", "max rows        6"]
     assert loads.to_dict() == {"rows": [6, 0], "states": 3, "seconds": 0.1}

@@ -14,7 +14,6 @@ from .errors import AggregatorError, PluginMissingError, SaltwiseError, Saltwise
 from .spark.aggregators.check import check_aggregator
 from .spark.aggregators.protocol import Aggregator, aggregator
 from .spark.aggregators.sql_function import register_aggregator
-from .spark.analyze import KeyStatistics, KeyStatisticsError, analyze
 from .spark.groupby import SkewGroupedData, skew_groupby
 from .spark.register import register
 from .spark.report import SkewReport, skew_report
@@ -31,8 +30,6 @@ DataFrame.skew_groupby = skew_groupby  # type: ignore[attr-defined]
 __all__ = [
     "Aggregator",
     "AggregatorError",
-    "KeyStatistics",
-    "KeyStatisticsError",
     "PlacementStore",
     "PluginMissingError",
     "SaltwiseError",
@@ -45,7 +42,6 @@ __all__ = [
     "Status",
     "__version__",
     "aggregator",
-    "analyze",
     "check_aggregator",
     "configure",
     "jar_path",

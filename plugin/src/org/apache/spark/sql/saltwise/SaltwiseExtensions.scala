@@ -3,7 +3,6 @@ package org.apache.spark.sql.saltwise
 import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan}
-import org.apache.spark.sql.saltwise.auto.PlanAnalyzeKeys
 import org.apache.spark.sql.saltwise.placement.PlaceGroups
 import org.apache.spark.sql.saltwise.plan._
 import org.apache.spark.sql.saltwise.routing.OrderRowsOfSkewWorkers
@@ -19,8 +18,6 @@ import org.apache.spark.sql.saltwise.streaming.RouteStreams
 class SaltwiseExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     Functions.all.foreach(extensions.injectFunction)
-    extensions.injectTableFunction(Functions.analyze)
-    extensions.injectPlannerStrategy(_ => PlanAnalyzeKeys)
     // Hints are resolved together with the query. Before that, the blocks of a query cannot be told
     // apart. After that, Spark has dropped the hints that no rule resolved.
     extensions.injectResolutionRule(_ => ResolveSkewGroupByHint)

@@ -6,10 +6,8 @@ import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
 import org.apache.spark.sql.catalyst.FunctionIdentifier
 import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionInfo, Literal}
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.saltwise.{SaltwiseException, SkewOptions, Strategies}
-import org.apache.spark.sql.saltwise.auto.AnalyzeKeys
 import org.apache.spark.sql.saltwise.plan.GroupingKeys
 import org.apache.spark.sql.types.StringType
 
@@ -45,29 +43,14 @@ object Functions {
     "skew_worker" -> Function(classOf[SkewWorker], 3 to Int.MaxValue - 1, skewWorker),
     "saltwise_version" -> Function(classOf[Literal], 0 to 0, _ => Literal(version)))
 
-  private val Analyze = "saltwise_analyze"
-
-  /** The functions that the extension injects, without the table function. */
-  def all: Seq[(FunctionIdentifier, ExpressionInfo, Builder)] =
-    manifest.filter(nameOf(_) != Analyze).map { entry =>
-      val function = functions(nameOf(entry))
-      val checked: Builder = arguments => {
-        checkArity(entry, arguments, function.arity)
-        function.build(arguments)
-      }
-      (identifier(entry), info(entry, function.expression), checked)
+  /** The functions that the extension injects. */
+  def all: Seq[(FunctionIdentifier, ExpressionInfo, Builder)] = manifest.map { entry =>
+    val function = functions(nameOf(entry))
+    val checked: Builder = arguments => {
+      checkArity(entry, arguments, function.arity)
+      function.build(arguments)
     }
-
-  /** The table function. */
-  def analyze: (FunctionIdentifier, ExpressionInfo, Seq[Expression] => LogicalPlan) = {
-    val entry = manifest.find(nameOf(_) == Analyze).get
-    val build: Seq[Expression] => LogicalPlan = arguments => {
-      checkArity(entry, arguments, 2 to Int.MaxValue - 1)
-      AnalyzeKeys(
-        constant("source", Analyze, arguments.head),
-        arguments.tail.map(constant("key", Analyze, _)))
-    }
-    (identifier(entry), info(entry, classOf[AnalyzeKeys]), build)
+    (identifier(entry), info(entry, function.expression), checked)
   }
 
   private def nameOf(entry: JsonNode): String = entry.get("name").asText
