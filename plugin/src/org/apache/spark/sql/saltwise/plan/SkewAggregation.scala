@@ -10,7 +10,7 @@ import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
 import org.apache.spark.sql.execution.aggregate.{BaseAggregateExec, HashAggregateExec}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.saltwise.{Auto, Local, SaltwiseConf, SkewOptions, Split}
-import org.apache.spark.sql.saltwise.compat.SparkCompat
+import org.apache.spark.sql.saltwise.compat.{NativeEngine, SparkCompat}
 import org.apache.spark.sql.saltwise.placement.{LeftAlone, Placed, PlaceGroups}
 import org.apache.spark.sql.saltwise.routing._
 import org.apache.spark.sql.saltwise.streaming.Routed
@@ -107,6 +107,9 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
     } else if (generatesCode(stock.head)) {
       Some(s"the states of ${functionNames(aggregates)} have a fixed size, and the map side " +
         "already combines them; name a strategy to rewrite all the same")
+    } else if (NativeEngine.running(conf).isDefined) {
+      NativeEngine.running(conf).map(engine =>
+        s"$engine runs the aggregate outside of the JVM; name a strategy to rewrite all the same")
     } else if (aggregate.child.stats.sizeInBytes <= conf.getConf(SaltwiseConf.SmallInput)) {
       Some(smallInput(aggregate.child, conf))
     } else {
