@@ -118,7 +118,7 @@ private final class CombineIterator(
       combinedRows += 1
       if (heldPerRow > 0) memory.hold(heldPerRow)
     }
-    if (combining.seen(hash, combined = entry != null)) {
+    if (combining.seen(combined = entry != null)) {
       combining.look(measured, table.iterator.map(_.rows))
     }
     if (memory.full) sendAll()

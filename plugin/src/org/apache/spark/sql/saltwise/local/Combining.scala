@@ -7,7 +7,7 @@ import org.apache.spark.sql.saltwise.sketch.SetSpaceSaving
  * a task that runs again over the same rows in the same order does the same again.
  *
  * A state ''pays'' if it stands for at least four rows, and takes at most 0.8 of their bytes. There
- * are three ways to go on, and a task looks again now and then which of them is best:
+ * are three ways, and a task looks back now and then to see which of them is best:
  *
  *  - ''all'': every key gets a state at its first row. Here a task begins, unless a state is large
  *    when it is empty.
@@ -25,6 +25,7 @@ private[local] final class Combining(counters: Int) {
 
   private var all = true
   private var minRows = MinRows
+  private var minRowsAtFirst = MinRows
 
   // Since the task went this way: rows looked at and states begun, now and at the last look.
   private var rows = 0L
@@ -40,7 +41,6 @@ private[local] final class Combining(counters: Int) {
   private var windowStates = 0
 
   private var summary: SetSpaceSaving = _
-  private var returning: ReturningKeys = _
 
   /** How many of the next rows leave without a look at them. */
   var unseen = 0
@@ -51,8 +51,13 @@ private[local] final class Combining(counters: Int) {
 
   /** @param sizes the size of the first row, and of a state before it */
   def begin(sizes: Sizes): Unit = {
-    minRows = sizes.rowsThatPay
-    if (minRows > MaxRowsToBegin) go(toAll = false)
+    minRowsAtFirst = sizes.rowsThatPay
+    beginAgain()
+  }
+
+  private def beginAgain(): Unit = {
+    minRows = minRowsAtFirst
+    go(toAll = minRows <= MaxRowsToBegin)
   }
 
   /** Whether a key without a state gets one at this row. */
@@ -66,15 +71,11 @@ private[local] final class Combining(counters: Int) {
   }
 
   /** Counts a row that the task has looked at. Returns whether it is time to look back. */
-  def seen(hash: Long, combined: Boolean): Boolean = {
+  def seen(combined: Boolean): Boolean = {
     rows += 1
     windowRows += 1
     if (combined) windowCombined += 1
-    if (all) allRows += 1
-    else {
-      headRows += 1
-      returning.offer(hash)
-    }
+    if (all) allRows += 1 else headRows += 1
     windowRows == Window || rows == nextLook
   }
 
@@ -89,12 +90,10 @@ private[local] final class Combining(counters: Int) {
     if (rows == nextLook) {
       minRows = sizes.rowsThatPay
       if (minRows == Never) {
-        go(toAll = true)
+        beginAgain()
         unseen = LongSleep
       } else if (all && (isHopeless(growth, rows - rowsBefore) || isDear(growth, counts))) {
         go(toAll = false)
-      } else if (!all && returning.expected >= 2.0 * minRows) {
-        go(toAll = true)
       } else {
         rowsBefore = rows
         statesBefore = states
@@ -104,11 +103,7 @@ private[local] final class Combining(counters: Int) {
     }
     if (windowRows == Window) {
       if (all && rows > Unsettled && isHopeless(windowStates, Window)) go(toAll = false)
-      if (!all) {
-        val isRaw = windowCombined < MinCombined * Window
-        returning.unseen(if (isRaw) Sleep else 0)
-        if (isRaw) unseen = Sleep
-      }
+      if (!all && windowCombined < MinCombined * Window) unseen = Sleep
       endWindow()
     }
   }
@@ -150,7 +145,6 @@ private[local] final class Combining(counters: Int) {
     growthBefore = 0
     nextLook = FirstLook
     endWindow()
-    returning = if (all) null else new ReturningKeys
     if (!all && summary == null) summary = new SetSpaceSaving(setsFor(counters))
   }
 
@@ -221,57 +215,4 @@ private[local] object Combining {
       if (saved <= 0) Never else math.max(MinRows.toDouble, math.ceil(empty / saved)).toInt
     }
   }
-}
-
-/**
- * Tells how often a key comes back, from one key in 32: those with certain bits in their hash.
- *
- * A key that was seen once among the rows that were looked at is expected `2 f2 / f1` times among
- * as many rows more, where f1 keys were seen once and f2 keys twice (Good, "The Population
- * Frequencies of Species and the Estimation of Population Parameters", 1953, equation 2').
- */
-private[local] final class ReturningKeys {
-  import ReturningKeys._
-
-  private val hashes = new Array[Long](Slots)
-  private val counts = new Array[Int](Slots)
-  private var keys = 0
-  private var once = 0
-  private var twice = 0
-  private var seenRows = 0L
-  private var unseenRows = 0L
-
-  def offer(hash: Long): Unit = {
-    seenRows += 1
-    if ((hash & Mask) == 0 && keys < Slots / 2) {
-      var slot = (hash >>> 32).toInt & (Slots - 1)
-      while (counts(slot) != 0 && hashes(slot) != hash) slot = (slot + 1) & (Slots - 1)
-      counts(slot) match {
-        case 0 =>
-          hashes(slot) = hash
-          keys += 1
-          once += 1
-        case 1 =>
-          once -= 1
-          twice += 1
-        case 2 => twice -= 1
-        case _ =>
-      }
-      counts(slot) += 1
-    }
-  }
-
-  /** Counts rows that leave unseen. */
-  def unseen(rows: Long): Unit = unseenRows += rows
-
-  /** How often a key that came once will come in as many rows as there were, seen and unseen. */
-  def expected: Double =
-    if (once + twice < MinKeys) 0.0
-    else 2.0 * twice / math.max(1, once) * (seenRows + unseenRows) / seenRows
-}
-
-private object ReturningKeys {
-  private val Slots = 1 << 13
-  private val Mask = 31L
-  private val MinKeys = 64
 }
