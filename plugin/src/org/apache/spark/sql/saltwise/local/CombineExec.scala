@@ -32,7 +32,9 @@ final case class CombineExec(
   override def output: Seq[Attribute] =
     child.output.take(keys.length) ++ child.output.drop(keys.length).map(_.withNullability(true))
 
-  override def outputPartitioning: Partitioning = child.outputPartitioning
+  // In the rows that carry states, the columns that the child may be partitioned by are NULL.
+  override def outputPartitioning: Partitioning =
+    UnknownPartitioning(child.outputPartitioning.numPartitions)
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "rows" -> SQLMetrics.createMetric(sparkContext, "rows"),
