@@ -372,8 +372,10 @@ def test_what_is_no_mere_scan_is_computed_once_unless_it_was_asked_for(
 ) -> None:
     def query(group_by: Callable[..., Any], **strategy: StrategyName) -> DataFrame:
         # Few rows, since a group costs Python a frame.
-        inner = rows.where("v < 8").groupBy("k", "s").applyInPandas(
-            lambda g: pd.DataFrame({"k": [g["k"].iloc[0]], "v": [g["v"].sum()]}), "k bigint, v bigint"
+        inner = (
+            rows.where("v < 8")
+            .groupBy("k", "s")
+            .applyInPandas(lambda g: pd.DataFrame({"k": [g["k"].iloc[0]], "v": [g["v"].sum()]}), "k bigint, v bigint")
         )
         both = inner.union(inner.where("k > 7"))
         grouped: DataFrame = group_by(both, "k", **strategy).applyInPandas(summed, SUMMED)
