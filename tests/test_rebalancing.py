@@ -101,6 +101,14 @@ def test_clb_parts_the_substream_of_most_weight_from_all_that_rise_with_it(windo
     assert clb(series, n=2).tolist() == rising.astype(int).tolist()
 
 
+def test_clb_takes_no_rounding_for_a_correlation() -> None:
+    series = np.random.default_rng(76).poisson(50, (6, 8))
+    covariance = np.cov(series, rowvar=False, bias=True)
+    # The covariance of two of these is 0, and its sum in floating point is not.
+    assert (np.abs(covariance) < 1e-9).any()
+    assert clb(series, n=2).tolist() == [1, 0, 1, 0, 1, 1, 0, 1]
+
+
 def test_clb_leaves_instances_empty_when_nothing_correlates() -> None:
     assert clb([[1, 3], [3, 1]], n=5).tolist() == [0, 0]
     assert clb([[1, 1], [3, 3]], n=5).tolist() == [0, 1]

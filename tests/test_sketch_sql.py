@@ -555,6 +555,22 @@ def test_bytes_of_items_that_were_changed_by_hand_never_point_outside_of_them(
         assert str(refused).startswith("the sketch is damaged: ")  # noqa: PT017
 
 
+@pytest.mark.parametrize(
+    ("size", "number"), [(0, b""), (16, b"\x7f" + 15 * b"\xff")], ids=["no digits", "more than 38 digits"]
+)
+def test_a_decimal_that_is_none_is_refused(spark: SparkSession, size: int, number: bytes) -> None:
+    [row] = spark.sql("SELECT space_saving_agg(CAST(12.5 AS DECIMAL(38, 2))) FROM range(3)").collect()
+    changed = bytearray(row[0][:-4])
+    # The item is a row of one field: a word of null bits, the offset and size of the number, and the number.
+    item = 9 + struct.unpack("<i", changed[5:9])[0] + 44
+    changed[item + 8 : item + 12] = struct.pack("<i", size)
+    changed[item + 16 : item + 16 + len(number)] = number
+
+    found = refusal(spark, f"SELECT space_saving_top(X'{with_checksum(bytes(changed)).hex()}')")
+
+    assert found.startswith("the sketch is damaged: ")
+
+
 @pytest.mark.parametrize("type_json", [b"int", b'"int"', b'{"type":"struct","fields":[]}', b"\xff\xfe"])
 def test_a_sketch_with_a_broken_type_is_refused(spark: SparkSession, sketch: bytes, type_json: bytes) -> None:
     start = 9 + struct.unpack("<i", sketch[5:9])[0]

@@ -45,7 +45,10 @@ def clb(series: Any, n: int, theta: float = 0.0) -> Ints:
     if not 0 <= theta < float("inf"):
         raise SaltwiseValueError(f"theta is {theta!r}; it must be a number of at least 0.")
     covariance = np.atleast_2d(np.cov(windows, rowvar=False, bias=True))
-    covariance[covariance < theta] = 0
+    deviation = np.sqrt(covariance.diagonal())
+    # Of loads that do not correlate, rounding leaves a covariance of about 1e-16 of their deviations.
+    rounding = 1e-12 * np.outer(deviation, deviation)
+    covariance[covariance < np.maximum(theta, rounding)] = 0
     np.fill_diagonal(covariance, 0)
     instance = np.zeros(windows.shape[1], dtype=np.int64)
     for r in range(1, n):

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.saltwise.sketch
 
+import java.math.{BigDecimal, BigInteger}
+
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.Platform
@@ -36,10 +38,16 @@ object UnsafeLayout {
         case struct: StructType =>
           isRow(bytes, at + offset.toInt, size.toInt, struct.map(_.dataType))
         case ArrayType(element, _) => isArray(bytes, at + offset.toInt, size.toInt, element)
-        case _: DecimalType => size <= 16
+        case decimal: DecimalType =>
+          size >= 1 && size <= 16 && isDecimal(bytes, at + offset.toInt, size.toInt, decimal)
+        case CalendarIntervalType => size == 16
         case _ => true
       })
     }
+
+  private def isDecimal(
+      bytes: Array[Byte], at: Int, length: Int, dataType: DecimalType): Boolean =
+    new BigDecimal(new BigInteger(bytes.slice(at, at + length))).precision <= dataType.precision
 
   private def isArray(bytes: Array[Byte], at: Int, length: Int, element: DataType): Boolean =
     length >= 8 && {
