@@ -151,6 +151,8 @@ def test_aggregates_of_whole_groups_are_those_of_spark(
 def test_constants_among_the_keys_place_nothing_and_the_other_keys_do(agree: Agree) -> None:
     rows = "(SELECT id % 7 AS k, id AS v FROM range(0, 5000, 1, 4))"
     agree(f"SELECT 'all' AS c, k, sum(v) FROM {rows} GROUP BY 'all', k", strategies=["consistent"])
+    counted = f"SELECT 'all' AS c, k, count(*) AS n FROM {rows} GROUP BY 'all', k"
+    agree(f"SELECT c, count(*), max(n) FROM ({counted}) GROUP BY c", strategies=["consistent"])
     one_group = f"SELECT 'all' AS c, sort_array(collect_list(v)) FROM {rows} GROUP BY 'all'"
     agree.left_alone(one_group, "its keys are constants, so there is one group", strategy="consistent")
 

@@ -40,7 +40,6 @@ object UnsafeLayout {
         case ArrayType(element, _) => isArray(bytes, at + offset.toInt, size.toInt, element)
         case decimal: DecimalType =>
           size >= 1 && size <= 16 && isDecimal(bytes, at + offset.toInt, size.toInt, decimal)
-        case CalendarIntervalType => size == 16
         case _ => true
       })
     }
