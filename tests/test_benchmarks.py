@@ -155,8 +155,8 @@ def test_raw_rows_are_no_states() -> None:
     assert measure.states_shuffled(plan(EXCHANGE, ("HashAggregate", {}), rows, ("SkewRoute", {}))) == 1234
 
 
-def test_skew_local_sends_rows_and_counts_its_states() -> None:
-    assert measure.states_shuffled(plan(EXCHANGE, ("SkewLocal", {"states sent": "17"}), ("Scan", {}))) == 17
+def test_combine_sends_rows_and_counts_its_states() -> None:
+    assert measure.states_shuffled(plan(EXCHANGE, ("Combine", {"states sent": "17"}), ("Scan", {}))) == 17
 
 
 def test_an_exchange_that_did_not_run_sent_nothing() -> None:
@@ -166,10 +166,20 @@ def test_an_exchange_that_did_not_run_sent_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("operator", "expected"),
-    [("SkewLocal", "local"), ("WholePartitions", "split"), ("SlicedPartitions", "split"), ("SkewLeftAlone", "stock")],
+    [("SlicedPartitions", "sliced"), ("SkewRoute", "online"), ("SkewLeftAlone", "stock"), ("WholePartitions", "stock")],
 )
 def test_what_auto_did_is_seen_in_the_plan(operator: str, expected: str) -> None:
     assert measure.did(plan(("HashAggregate", {}), (operator, {}), ("Scan", {}))) == expected
+
+
+def test_combine_did_what_it_did_with_most_rows() -> None:
+    rows = {
+        "rows while all keys had states": "2,048",
+        "rows while head keys had states": "8,192",
+        "rows that passed unseen": "989,760",
+    }
+    assert measure.did(plan(("Combine", rows), ("Scan", {}))) == "raw"
+    assert measure.did(plan(("SlicedPartitions", {}), ("Combine", rows), ("Scan", {}))) == "raw sliced"
 
 
 def compared(*found: Any) -> Any:

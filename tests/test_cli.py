@@ -62,7 +62,7 @@ def test_report_of_several_keys_and_formats(spark: SparkSession, folder: Path) -
 
 def test_explain(spark: SparkSession, folder: Path) -> None:
     printed = stdout("explain", "delays.sql", "--table", "flights=flights.csv", "--strategy", "split")
-    assert "SkewRoute [carrier], split, n=4" in printed
+    assert "SkewSplit [carrier], split, n=4" in printed
     assert "Rewritten: rows are shuffled once by key, and partitions that get too many are split, n=4." in printed
     assert not spark.catalog.tableExists("flights")
 

@@ -147,7 +147,7 @@ def test_the_function_table_has_every_function_as_the_manifest_spells_it() -> No
 
 def test_the_table_of_strategies_says_what_the_package_says() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (.+) \| (.+) \| (yes|no) \|$", PAGES["docs/concepts/plans.md"], re.MULTILINE)
-    assert {name for name, *_ in rows} == {"split", "local", *ROUTING}
+    assert {name for name, *_ in rows} == {"auto", "split", "local", *ROUTING}
     for name, hot_key, other_key, order in rows:
         strategy = STRATEGIES[name]
         assert (hot_key, other_key, order == "yes") == (strategy.hot_key, strategy.other_key, strategy.looks_back), name

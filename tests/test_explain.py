@@ -21,7 +21,7 @@ def session(spark: SparkSession) -> SparkSession:
 def test_rewritten(session: SparkSession) -> None:
     found = explain(session, "SELECT k, collect_list(v) FROM t GROUP BY k", strategy="split")
     assert "Skew" not in found.stock
-    assert "SkewRoute" in found.ours
+    assert "SkewSplit" in found.ours
     assert found.reason == "Rewritten: rows are shuffled once by key, and partitions that get too many are split, n=4."
 
 

@@ -56,7 +56,7 @@ def test_an_unchanged_job_is_rewritten_under_spark_submit(tmp_path: Path) -> Non
     job = tmp_path / "job.py"
     job.write_text(JOB)
     out = submit("spark-submit", str(job), folder=tmp_path)
-    assert "SkewRoute [k#" in out
+    assert "SkewSplit [k#" in out
     assert "], split, n=3" in out
     assert "rows (0, 143)" in out
 

@@ -34,8 +34,10 @@ private final class CombineIterator(
     val read = keys.zipWithIndex.map { case (key, i) =>
       BoundReference(i, key.dataType, nullable = true)
     }
-    val raw = input.slice(keys.length, input.length - 1).map(column => Literal(null, column.dataType))
-    UnsafeProjection.create(read ++ raw :+ BoundReference(keys.length, BinaryType, nullable = false))
+    val raw = input.slice(keys.length, input.length - 1)
+      .map(column => Literal(null, column.dataType))
+    val state = BoundReference(keys.length, BinaryType, nullable = false)
+    UnsafeProjection.create(read ++ raw :+ state)
   }
   private val keyAndState = new JoinedRow
 

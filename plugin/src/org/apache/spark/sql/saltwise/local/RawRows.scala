@@ -11,8 +11,9 @@ import org.apache.spark.sql.types.BinaryType
  * The rows that a map task sends for the aggregates of `first`: the key, the columns that the
  * aggregates read, and a state.
  *
- * Only arguments travel, and not the columns that they are made of: `percentile_approx(length(body),
- * 0.5) FILTER (WHERE ok)` sends the length and the filter. The argument becomes
+ * Only arguments travel, and not the columns that they are made of:
+ * `percentile_approx(length(body), 0.5) FILTER (WHERE ok)` sends the length and the filter. The
+ * argument becomes
  * `IF(ok, length(body), NULL)`, since it is not evaluated for other rows. An argument that its
  * function does not evaluate for each row stays as it is, because it might fail for the others. So
  * do all but the first argument of a function, and all of a declarative one.
@@ -40,8 +41,8 @@ object RawRows {
         case function: ImperativeAggregate => withFirstArgument(function, aggregate.filter, columns)
         case function => function
       }
-      aggregate.copy(
-        columns.in(function).asInstanceOf[AggregateFunction], filter = aggregate.filter.map(columns.as))
+      val read = columns.in(function).asInstanceOf[AggregateFunction]
+      aggregate.copy(read, filter = aggregate.filter.map(columns.as))
     }
     RawRows(
       keys,

@@ -17,7 +17,7 @@ private[local] final class StateMemory(manager: TaskMemoryManager, limit: Long)
   /** The most bytes that states held at one time. */
   var peak = 0L
 
-  /** Whether the states should leave: they hold too much, or another operator needs their memory. */
+  /** Whether the states should leave: they hold too much, or another operator needs memory. */
   def full: Boolean = wanted
 
   /** Counts bytes that states hold from now on. */

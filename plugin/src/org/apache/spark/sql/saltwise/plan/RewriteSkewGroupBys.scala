@@ -68,9 +68,10 @@ final case class RewriteSkewGroupBys(adaptive: Boolean) extends Rule[SparkPlan] 
     }
     val sliced = adaptive && !options.strategy.isInstanceOf[Local]
     val workers = if (options.workersGiven) options.workers else stock.workers
-    val partitioning =
-      if (!sliced) HashPartitioning(raw.keys, workers)
-      else new CountingPartitioning(raw.keys, workers, RowsReceived(stock.last.session.sparkContext))
+    val partitioning = if (!sliced) HashPartitioning(raw.keys, workers) else {
+      val received = RowsReceived(stock.last.session.sparkContext)
+      new CountingPartitioning(raw.keys, workers, received)
+    }
     // Adaptive execution keeps a number of partitions that the user gave.
     val origin = if (options.workersGiven) REPARTITION_BY_NUM else ENSURE_REQUIREMENTS
     val shuffled = SparkCompat.exchange(partitioning, rows, origin)
