@@ -96,7 +96,7 @@ def test_each_of_few_keys_gets_one_state_a_task(
 def test_rows_of_distinct_keys_leave_raw_and_most_of_them_unseen(spark: SparkSession, combined: Combined) -> None:
     stock, ours = both(keyed(spark, DISTINCT), *mixed())
     found = combined(ours)
-    assert found["states"] <= 2 * 2048
+    assert found["states"] == 0
     assert found["raw"] > 0.8 * found["rows"]
     assert answers(ours) == answers(stock)
 
@@ -149,7 +149,7 @@ def test_states_leave_when_they_take_too_much_memory(
 ) -> None:
     stock, ours = both(rows(spark, mappers=2).withColumn("k", F.col("k") % 20), *small())
     expected = answers(stock)
-    with with_conf({"spark.saltwise.local.memory": "5k"}):
+    with with_conf({"spark.saltwise.local.memory": "200k"}):
         assert combined(ours)["states"] > 10 * 20
         assert answers(ours) == expected
 
@@ -223,7 +223,7 @@ def test_rows_that_lie_by_key_already_are_not_shuffled(spark: SparkSession, plan
 
 @settings(max_examples=settings().max_examples // 10)
 @given(bursts=st.lists(st.tuples(st.integers(0, 5), st.integers(1, 120)), min_size=1, max_size=25))
-@pytest.mark.parametrize("memory", ["1", "3k"])
+@pytest.mark.parametrize("memory", ["1", "12k", "100k"])
 def test_keys_that_come_and_go_leave_their_states_behind(
     spark: SparkSession, with_conf: WithConf, memory: str, bursts: list[tuple[int, int]]
 ) -> None:

@@ -65,11 +65,11 @@ object SaltwiseConf {
     .createWithDefaultString("1m")
 
   val LocalMemory: ConfigEntry[Long] = buildConf(Prefix + "local.memory")
-    .doc("A map task of local or auto sends its states once they hold this many bytes, or once " +
-      "Spark needs their memory.")
+    .doc("The bytes that waiting rows and states may take in a map task of local or auto, before " +
+      "they leave.")
     .version("0.1.0")
     .bytesConf(ByteUnit.BYTE)
-    .createWithDefaultString("32m")
+    .createWithDefaultString("64m")
 
   val Hot: OptionalConfigEntry[String] = buildConf(Prefix + "hot")
     .doc("Hot keys that are known before the query runs, as JSON: " +

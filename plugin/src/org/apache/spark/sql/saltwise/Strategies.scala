@@ -75,26 +75,14 @@ sealed abstract class HeadRouting(name: String, theta: Double, capacity: Int)
     if (hotKeysGiven) ", hot keys given" else s", theta=$theta, capacity=$capacity"
 }
 
-/** Takes the cheapest plan: split, local, or Spark's own. */
+/** Combines rows in the map task, and reads oversize partitions in slices. */
 case object Auto extends Strategy("auto")
 
 /** Shuffles rows by key once, and reads oversize partitions in slices. */
 case object Split extends Strategy("split")
 
-/**
- * Combines rows in the map task where that pays, and sends the others as they are.
- *
- * @param counters the number of counters in the summary of a map task
- */
-final case class Local(counters: Int) extends Strategy("local")
-
-object Local {
-
-  /** As many as fit into the cache of a core. */
-  private val Counters = 1 << 15
-
-  def apply(p: Parameters): Local = Local(p.counters.getOrElse(Counters))
-}
+/** Combines rows in the map task where that pays, and sends the others as they are. */
+case object Local extends Strategy("local")
 
 /** Key grouping (KG). */
 case object Hash extends Routing("hash") with WholeGroups {
@@ -173,7 +161,7 @@ object Strategies {
   private val table: Seq[(String, Parameters => Strategy)] = Seq(
     "auto" -> (_ => Auto),
     "split" -> (_ => Split),
-    "local" -> (p => Local(p)),
+    "local" -> (_ => Local),
     "hash" -> (_ => Hash),
     "shuffle" -> (_ => Shuffle),
     "pkg" -> (_ => PartialKey),

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
-import org.apache.spark.sql.saltwise.{Local, SkewOptions}
+import org.apache.spark.sql.saltwise.SkewOptions
 
 /**
  * Combines rows into states where that pays, and lets the other rows pass ([[Combining]]).
@@ -19,7 +19,7 @@ import org.apache.spark.sql.saltwise.{Local, SkewOptions}
  *
  * @param keys       the keys, the first columns of the child
  * @param aggregates the functions in Partial mode
- * @param memory     the bytes that the states of a task may hold before all of them leave
+ * @param memory     the bytes that the states and the waiting rows of a task may hold
  */
 final case class CombineExec(
     keys: Seq[Attribute],
@@ -47,13 +47,13 @@ final case class CombineExec(
 
   override protected def doExecute(): RDD[InternalRow] = {
     val (grouping, functions, columns) = (keys, aggregates, child.output)
-    val (local, maxMemory) = (Local(options.parameters), memory)
+    val maxMemory = memory
     val Seq(rows, combined, all, head, raw, states, peak) =
       Seq("rows", "combined", "all", "head", "raw", "states", "peak").map(longMetric)
     child.execute().mapPartitionsWithIndex { (partition: Int, in: Iterator[InternalRow]) =>
       if (in.isEmpty) Iterator.empty else {
         val out = new CombineIterator(
-          grouping, functions, columns, local.counters, maxMemory, partition, in)
+          grouping, functions, columns, maxMemory, partition, in)
         TaskContext.get().addTaskCompletionListener[Unit] { _ =>
           out.close()
           rows += out.rows

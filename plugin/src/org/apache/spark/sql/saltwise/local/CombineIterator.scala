@@ -5,20 +5,22 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.execution.aggregate.AggregationIterator
+import org.apache.spark.sql.saltwise.local.Combining.{Groups, Never}
 import org.apache.spark.sql.saltwise.local.StateTable.Entry
 import org.apache.spark.sql.types.{BinaryType, ObjectType}
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * One map task of a [[CombineExec]]. It runs Spark's own Partial for the keys that have a state.
+ * One map task of a [[CombineExec]]. It runs Spark's own Partial for the keys that get a state.
  *
  * A raw row comes in as it leaves: its key, what the aggregates read, and NULL for the state.
+ *
+ * @param maxMemory the bytes that waiting rows and states may take
  */
 private final class CombineIterator(
     keys: Seq[Attribute],
     aggregates: Seq[AggregateExpression],
     input: Seq[Attribute],
-    counters: Int,
     maxMemory: Long,
     partition: Int,
     in: Iterator[InternalRow])
@@ -27,8 +29,7 @@ private final class CombineIterator(
     (expressions, schema) => MutableProjection.create(expressions, schema)) {
   import CombineIterator._
 
-  private val functions = aggregates.map(_.aggregateFunction)
-  private val fields = functions.flatMap(_.aggBufferAttributes)
+  private val fields = aggregates.flatMap(_.aggregateFunction.aggBufferAttributes)
   private val keyOf = UnsafeProjection.create(keys, input)
   private val asState = {
     val read = keys.zipWithIndex.map { case (key, i) =>
@@ -53,9 +54,15 @@ private final class CombineIterator(
     if (isFixed) (_, buffer) => buffer.asInstanceOf[UnsafeRow]
     else super.generateResultProjection()
 
-  private val table = new StateTable
-  private val memory = new StateMemory(TaskContext.get().taskMemoryManager(), maxMemory)
-  val combining = new Combining(counters)
+  private val memory = new StateMemory(TaskContext.get().taskMemoryManager())
+  private lazy val capacity = {
+    val fits = math.min(TableBytes, maxStates) / (ObjectBytes + emptyBytes)
+    fits.min(if (isFixed) MaxKeys else MaxGrowingKeys).max(1).toInt
+  }
+  private lazy val table = new StateTable(capacity)
+  private val maxStates = maxMemory / StatesShare
+  private val batch = new RowBatch(memory, maxMemory - maxStates)
+  val combining = new Combining
 
   // What the metrics show, apart from what `combining` counts.
   var rows = 0L
@@ -63,13 +70,26 @@ private final class CombineIterator(
   var states = 0L
   def peakMemory: Long = memory.peak
 
-  private var rowBytes = 0L
-  private var lookedRows = 0L
-  // What a combined row may add to the memory that states hold.
-  private var heldPerRow = 0L
-  private var emptyBytes = 0L
+  // The state of a group that leaves at once.
+  private val passing = emptyState()
+  private lazy val emptyBytes: Long = {
+    initializeBuffer(passing)
+    sizeOf(passing)
+  }
+
+  // By how much the states of the table have grown, and by how much a row may let them grow.
+  private val maxGrown = math.min(MaxGrownBytes, maxStates)
+  private var grownBytes = 0L
+  private var addedPerRow = 0L
 
   private var ready: UnsafeRow = _
+  private val row = new UnsafeRow(input.length)
+  // How many rows joined the batch.
+  private var waiting = 0
+  // The bucket of the batch that leaves, and its next row. Rows before `raw` leave as they are.
+  private var sending = NotSending
+  private var nextRow = 0
+  private var raw = 0
   private var leaving: Iterator[Entry] = Iterator.empty
   private var ended = false
 
@@ -89,95 +109,206 @@ private final class CombineIterator(
   def close(): Unit = memory.release()
 
   private def advance(): Unit = while (ready == null) {
-    if (leaving.hasNext) {
-      ready = sent(leaving.next())
-      if (!leaving.hasNext) memory.release()
-    } else if (in.hasNext) {
-      val row = in.next().asInstanceOf[UnsafeRow]
-      rows += 1
-      if (combining.unseen > 0) {
-        combining.unseen -= 1
-        ready = row
-      } else if (!combine(row)) ready = row
-    } else if (!ended) {
+    if (sending != NotSending) sendNext()
+    else if (leaving.hasNext) ready = sent(leaving.next())
+    else if (memory.scarce) giveBack()
+    else if (in.hasNext) take(in.next().asInstanceOf[UnsafeRow])
+    else if (!ended) {
       ended = true
-      leaving = table.drain()
+      if (waiting > 0) look(maxRows = 0)
+      sendStates()
     } else return
   }
 
-  /** Combines a row into the state of its key, if the key has one. */
-  private def combine(row: UnsafeRow): Boolean = {
-    if (lookedRows == 0) begin(row)
-    lookedRows += 1
-    rowBytes += row.getSizeInBytes
-    val key = keyOf(row)
-    val hash = hashOf(key)
-    var entry = table.find(hash, key)
-    if (entry == null && combining.admits(hash)) entry = addState(key, hash)
-    if (entry != null) {
-      processRow(entry.state, row)
-      entry.rows += 1
-      combinedRows += 1
-      if (heldPerRow > 0) memory.hold(heldPerRow)
+  private def take(row: UnsafeRow): Unit = {
+    rows += 1
+    if (combining.unseen > 0) {
+      combining.unseen -= 1
+      ready = row
+    } else {
+      val key = keyOf(row)
+      val hash = hashOf(key)
+      val entry = if (table.size > 0) table.find(hash, key) else null
+      if (entry != null) {
+        combining.hit()
+        update(entry, row)
+        if (grownBytes > maxGrown) outgrown()
+      } else if (!combining.waits) {
+        combining.pass()
+        ready = row
+      } else {
+        combining.join()
+        if (!batch.add(hash, row)) {
+          ready = row
+          if (waiting > 0) look(maxRows = 0)
+        } else {
+          waiting += 1
+          if (waiting >= combining.nextLook) look(batch.maxRows)
+        }
+      }
     }
-    if (combining.seen(combined = entry != null)) {
-      combining.look(measured, table.iterator.map(_.rows))
+  }
+
+  private def update(entry: Entry, row: UnsafeRow): Unit = {
+    processRow(entry.state, row)
+    entry.rows += 1
+    entry.recent += 1
+    combinedRows += 1
+    grownBytes += addedPerRow
+  }
+
+  /**
+   * The states have outgrown the cache of a core. They leave, and their keys wait in the next batch
+   * again. If the largest state shows that they grow more slowly than was thought, they stay.
+   */
+  private def outgrown(): Unit = {
+    val largest = table.iterator.maxBy(_.rows)
+    val added = HeapBytes * (sizeOf(largest.state) - emptyBytes).toDouble / largest.rows
+    val grown = (added * table.iterator.map(_.rows.toLong).sum).toLong
+    if (grown < maxGrown / 2) {
+      addedPerRow = math.max(1, math.ceil(added).toLong)
+      grownBytes = grown
+    } else sendStates()
+  }
+
+  private def sendStates(): Unit = {
+    send(_ => true)
+    grownBytes = 0
+  }
+
+  /** Another operator needs memory, or there is no more: all rows and states leave. */
+  private def giveBack(): Unit = {
+    if (waiting > 0) look(maxRows = 0)
+    else if (table.size > 0) sendStates()
+    else {
+      batch.free()
+      memory.release()
+      combining.rest()
     }
-    if (memory.full) sendAll()
-    entry != null
   }
 
-  private def begin(row: UnsafeRow): Unit = {
-    val empty = newState()
-    emptyBytes = sizeOf(empty)
-    heldPerRow = if (isFixed) 0 else row.getSizeInBytes
-    val key = keyOf(row).getSizeInBytes
-    combining.begin(Combining.Sizes(row.getSizeInBytes, (key + emptyBytes).toDouble, 0))
+  /** @param maxRows the most rows that the batch may have */
+  private def look(maxRows: Double): Unit = {
+    batch.buckets.foreach(_.sort())
+    combining.minRows = rowsThatPay()
+    if (!ended && combining.minRows != Never) fillTable()
+    val groups = Groups(batch, combining.minRows)
+    val leastRecent = combining.minRecentRows(groups.rows, capacity)
+    if (combining.look(groups, maxRows)) {
+      sending = 0
+      send(_.recent < leastRecent)
+      table.iterator.foreach(_.recent = 0)
+    }
   }
 
-  private def addState(key: UnsafeRow, hash: Long): Entry = {
-    val entry = new Entry(key.copy(), newState())
-    table.add(hash, entry)
-    memory.hold(ObjectBytes + key.getSizeInBytes + emptyBytes)
-    entry
+  /** From the sizes of the states of some groups, and of the largest one. */
+  private def rowsThatPay(): Int = {
+    val rowBytes = batch.rowBytes
+    val filled = batch.buckets.filter(_.rows > 0)
+    val stateBytes = keyOf(filled(0).read(0, row)).getSizeInBytes + emptyBytes
+    val atLeast = Combining.rowsThatPay(rowBytes, stateBytes.toDouble, 0)
+    if (isFixed || atLeast > batch.rows) atLeast else {
+      val some = filled.take(SampledGroups).map(sample(_, 0))
+      val sampled = some.reduce((a, b) => (a._1 + b._1, a._2 + b._2))
+      val largest = filled.map(bucket => (bucket, bucket.largestRun))
+        .maxBy { case (bucket, begin) => bucket.endOfRun(begin) - begin }
+      val added = math.min(perRow(sampled), perRow((sample _).tupled(largest)))
+      addedPerRow = math.ceil(math.min(rowBytes, HeapBytes * added)).toLong
+      Combining.rowsThatPay(rowBytes, stateBytes.toDouble, added)
+    }
   }
 
-  private def newState(): InternalRow = {
-    val state =
-      if (isFixed) emptyRow(fields.length) else new SpecificInternalRow(fields.map(_.dataType))
-    initializeBuffer(state)
-    state
+  private def perRow(sampled: (Long, Long)): Double = sampled._1.toDouble / sampled._2
+
+  /** What the first rows of a group add to a state, in bytes, and how many rows these are. */
+  private def sample(bucket: RowBucket, begin: Int): (Long, Long) = {
+    val end = math.min(bucket.endOfRun(begin), begin + SampledRows)
+    initializeBuffer(passing)
+    (begin until end).foreach(i => processRow(passing, bucket.read(i, row)))
+    (math.max(0, sizeOf(passing) - emptyBytes), (end - begin).toLong)
   }
 
-  private def sendAll(): Unit = {
-    combining.full(table.iterator.map(_.rows))
-    leaving = table.drain()
-    if (!leaving.hasNext) memory.release()
+  /** The most frequent keys of the batch move to the table, with all of their rows. */
+  private def fillTable(): Unit = {
+    val room = capacity - table.size
+    val least = combining.minRowsInTable(Groups(batch, combining.minRows), room)
+    batch.buckets.foreach(bucket => bucket.removeRuns { (begin, end) =>
+      if (end - begin < least || table.size == capacity) 0 else {
+        val key = keyOf(bucket.read(begin, row)).copy()
+        val entry = new Entry(key, emptyState())
+        if (!memory.take(bytesOf(entry))) 0 else {
+          initializeBuffer(entry.state)
+          val rows = combine(key, entry.state, bucket, begin, end)
+          entry.rows = rows
+          entry.recent = rows
+          grownBytes += rows * addedPerRow
+          combining.hits += rows
+          table.add(hashOf(key), entry)
+          rows
+        }
+      }
+    })
   }
 
-  private def sent(entry: Entry): UnsafeRow = {
-    val state = generateOutput(NoKey, entry.state).getBytes
+  /**
+   * Combines the first rows of a run that have this key, mostly all of them. Returns how many.
+   * Other keys may have the same hash.
+   */
+  private def combine(
+      key: UnsafeRow, state: InternalRow, bucket: RowBucket, begin: Int, end: Int): Int = {
+    var i = begin
+    while (i < end && keyOf(bucket.read(i, row)) == key) {
+      processRow(state, row)
+      i += 1
+    }
+    combinedRows += i - begin
+    i - begin
+  }
+
+  private def sendNext(): Unit = {
+    val bucket = batch.buckets(sending)
+    if (nextRow < raw) {
+      ready = bucket.read(nextRow, row)
+      nextRow += 1
+    } else if (nextRow < bucket.rows) {
+      val end = bucket.endOfRun(nextRow)
+      if (end - nextRow < combining.minRows) raw = end else {
+        val key = keyOf(bucket.read(nextRow, row)).copy()
+        initializeBuffer(passing)
+        nextRow += combine(key, passing, bucket, nextRow, end)
+        ready = sent(key, passing)
+      }
+    } else {
+      nextRow = 0
+      raw = 0
+      sending += 1
+      if (sending == batch.buckets.length) {
+        sending = NotSending
+        waiting = 0
+        batch.clear()
+      }
+    }
+  }
+
+  private def sent(entry: Entry): UnsafeRow = sent(entry.key, entry.state)
+
+  private def sent(key: UnsafeRow, state: InternalRow): UnsafeRow = {
     states += 1
-    asState(keyAndState(entry.key, new GenericInternalRow(Array[Any](state))))
+    val bytes = generateOutput(NoKey, state).getBytes
+    asState(keyAndState(key, new GenericInternalRow(Array[Any](bytes))))
   }
 
-  /** The sizes of a row, and of some states: typical ones, and the one with the most rows. */
-  private def measured: Combining.Sizes = {
-    val row = rowBytes.toDouble / lookedRows
-    if (table.size == 0) Combining.Sizes(row, emptyBytes.toDouble, 0) else {
-      val sample = table.iterator.take(SampledStates).toSeq
-      val key = sample.map(_.key.getSizeInBytes).sum.toDouble / sample.length
-      val largest = table.iterator.maxBy(_.rows)
-      val added = math.min(addedTo(sample), addedTo(Seq(largest)))
-      heldPerRow = if (isFixed) 0 else math.ceil(math.min(row, 4 * added)).toLong
-      Combining.Sizes(row, key + emptyBytes, added)
-    }
+  /** The entries of the table for which this holds leave it. */
+  private def send(leaves: Entry => Boolean): Unit = {
+    val entries = table.remove(leaves)
+    memory.give(entries.map(bytesOf).sum)
+    leaving = leaving ++ entries
   }
 
-  private def addedTo(entries: Seq[Entry]): Double = {
-    val bytes = entries.map(entry => sizeOf(entry.state) - emptyBytes).sum
-    math.max(0.0, bytes.toDouble / entries.map(_.rows).sum)
-  }
+  private def bytesOf(entry: Entry): Long = ObjectBytes + entry.key.getSizeInBytes + emptyBytes
+
+  private def emptyState(): InternalRow =
+    if (isFixed) fixedState(fields.length) else new SpecificInternalRow(fields.map(_.dataType))
 
   /** The bytes of a state when it is sent. */
   private def sizeOf(state: InternalRow): Long =
@@ -198,14 +329,31 @@ private final class CombineIterator(
 
 private[saltwise] object CombineIterator {
 
+  private val NotSending = -1
+
   /** What the Java objects of a key and its state take, beside their bytes. */
   private val ObjectBytes = 160
 
-  private val SampledStates = 16
+  /** How many bytes of the heap a state takes for each byte that it has when it is sent. */
+  private val HeapBytes = 4
+
+  /** The table has so few keys that their states stay in the cache, and fewer if they grow. */
+  private val TableBytes = 8L << 20
+  private val MaxKeys = 1 << 13
+  private val MaxGrowingKeys = 1 << 10
+
+  /** What states may grow by in the table: about what the cache of a core takes. */
+  private val MaxGrownBytes = 2L << 20
+
+  /** One part in four of the memory is for states, and the others for rows that wait. */
+  private val StatesShare = 4
+
+  private val SampledGroups = 8
+  private val SampledRows = 256
 
   private val NoKey = new UnsafeRow(0)
 
-  private def emptyRow(fields: Int): UnsafeRow = {
+  private def fixedState(fields: Int): UnsafeRow = {
     val row = new UnsafeRow(fields)
     val bytes = new Array[Byte](UnsafeRow.calculateBitSetWidthInBytes(fields) + 8 * fields)
     row.pointTo(bytes, bytes.length)

@@ -1,218 +1,202 @@
 package org.apache.spark.sql.saltwise.local
 
-import org.apache.spark.sql.saltwise.sketch.SetSpaceSaving
-
 /**
- * Decides, in one map task, which keys get a state, from counts and bytes of its own rows alone. So
- * a task that runs again over the same rows in the same order does the same again.
+ * Decides, in one map task, which rows become states, from counts and bytes of its own rows alone.
  *
- * A state ''pays'' if it stands for at least four rows, and takes at most 0.8 of their bytes. There
- * are three ways, and a task looks back now and then to see which of them is best:
+ * Rows wait in a batch ([[RowBatch]]) until the task looks back at them. Then it knows how often
+ * each key came. A key with so many rows that a state pays leaves as a state, and the rows of the
+ * other keys leave as they are. A key with very many rows gets an entry in a small table of states
+ * ([[StateTable]]), where its next rows are combined at once. There are three ways:
  *
- *  - ''all'': every key gets a state at its first row. Here a task begins, unless a state is large
- *    when it is empty.
- *  - ''head'': a key gets a state once a SpaceSaving summary is sure of so many rows of it that the
- *    state pays. Rows without a state leave raw. This is cheaper where most keys are rare.
- *  - ''raw'': rows leave without a look at them, except for one window in sixteen. Here it goes
- *    where hardly any row of a window is combined, or where no state pays.
+ *  - ''all'': rows whose key is not in the table wait in the batch.
+ *  - ''head'': they leave, because the batch combined few of its rows. One batch in sixteen looks
+ *    for new keys.
+ *  - ''raw'': all rows leave without a look at them, because next to none was combined. A batch
+ *    looks at some now and then, and less often each time.
  *
- * A key that has a state keeps it in each of the ways.
- *
- * @param counters the number of counters in the summary
+ * A batch grows while that lets more keys come back. So it is small where keys return soon, and
+ * where they hardly return it is not made larger either.
  */
-private[local] final class Combining(counters: Int) {
+private[local] final class Combining {
   import Combining._
-
-  private var all = true
-  private var minRows = MinRows
-  private var minRowsAtFirst = MinRows
-
-  // Since the task went this way: rows looked at and states begun, now and at the last look.
-  private var rows = 0L
-  private var states = 0L
-  private var rowsBefore = 0L
-  private var statesBefore = 0L
-  private var growthBefore = 0L
-  private var nextLook = FirstLook
-
-  // In the current window: rows looked at, rows combined, states begun.
-  private var windowRows = 0
-  private var windowCombined = 0
-  private var windowStates = 0
-
-  private var summary: SetSpaceSaving = _
 
   /** How many of the next rows leave without a look at them. */
   var unseen = 0
 
-  /** The rows that the task took in the way ''all'', and those that it took in the way ''head''. */
+  /** Whether rows wait in the batch if the table does not have their keys. */
+  def waits: Boolean = headRowsLeft == 0
+
+  /** The task looks back when the batch has so many rows. */
+  var nextLook: Int = FirstLook
+
+  /** The fewest rows for which a state pays. */
+  var minRows: Int = Never
+
+  // For the metrics.
   var allRows = 0L
   var headRows = 0L
 
-  /** @param sizes the size of the first row, and of a state before it */
-  def begin(sizes: Sizes): Unit = {
-    minRowsAtFirst = sizes.rowsThatPay
-    beginAgain()
+  private var headRowsLeft = 0L
+  private var sleep = FirstSleep
+  /** Rows that were combined with states of the table since the last look. */
+  var hits = 0L
+
+  /** A row was combined with a state of the table. */
+  def hit(): Unit = {
+    hits += 1
+    if (waits) allRows += 1 else pass()
   }
 
-  private def beginAgain(): Unit = {
-    minRows = minRowsAtFirst
-    go(toAll = minRows <= MaxRowsToBegin)
-  }
+  /** A row joins the batch. */
+  def join(): Unit = allRows += 1
 
-  /** Whether a key without a state gets one at this row. */
-  def admits(hash: Long): Boolean = {
-    val admitted = all || summary.offer(hash) >= minRows
-    if (admitted) {
-      states += 1
-      windowStates += 1
-    }
-    admitted
-  }
-
-  /** Counts a row that the task has looked at. Returns whether it is time to look back. */
-  def seen(combined: Boolean): Boolean = {
-    rows += 1
-    windowRows += 1
-    if (combined) windowCombined += 1
-    if (all) allRows += 1 else headRows += 1
-    windowRows == Window || rows == nextLook
+  /** A row leaves, since the table does not have its key. */
+  def pass(): Unit = {
+    headRows += 1
+    headRowsLeft -= 1
+    if (headRowsLeft == 0) nextLook = FirstLook
   }
 
   /**
-   * Looks back, and decides how to go on.
+   * The fewest rows of a batch for which a key gets an entry in the table. All keys do if there is
+   * room for all, and they are likely to have enough rows in the end.
+   */
+  def minRowsInTable(groups: Groups, room: Int): Int = {
+    val keys = groups.combinedKeys + groups.otherKeys
+    if (keys <= room && Early * groups.rows >= minRows * keys) 1
+    else Seq(minRows, MinRowsInTable, groups.rows / (2 * room + 1)).max
+  }
+
+  /** Of a table's key, the fewest rows since the last look for which it stays. */
+  def minRecentRows(rows: Int, capacity: Int): Long = (hits + rows) / (8L * capacity)
+
+  /** There is no memory, so rows leave for a while. */
+  def rest(): Unit = unseen = FirstSleep
+
+  /**
+   * Looks back at a batch, and decides how to go on.
    *
-   * @param sizes  measures the rows and states so far
-   * @param counts the rows of each key that has a state
+   * @param maxRows the most rows that the batch may have
+   * @return whether the batch should leave; otherwise it goes on to grow
    */
-  def look(sizes: => Sizes, counts: => Iterator[Int]): Unit = {
-    val growth = states - statesBefore
-    if (rows == nextLook) {
-      minRows = sizes.rowsThatPay
-      if (minRows == Never) {
-        beginAgain()
-        unseen = LongSleep
-      } else if (all && (isHopeless(growth, rows - rowsBefore) || isDear(growth, counts))) {
-        go(toAll = false)
+  def look(groups: Groups, maxRows: Double): Boolean = {
+    val leaves = !isHopeful(groups, maxRows)
+    if (!leaves) nextLook = math.min(Growth.toLong * nextLook, Int.MaxValue / 2).toInt
+    else {
+      if (hits + gain(groups) < MinCaught * (hits + groups.rows)) {
+        unseen = sleep
+        sleep = math.min(2 * sleep, MaxSleep)
+        nextLook = FirstLook
       } else {
-        rowsBefore = rows
-        statesBefore = states
-        growthBefore = growth
-        nextLook *= 2
+        sleep = FirstSleep
+        if (gain(groups) < MinGain * groups.rows) {
+          headRowsLeft = Unlooked.toLong * groups.rows
+        }
       }
+      hits = 0
     }
-    if (windowRows == Window) {
-      if (all && rows > Unsettled && isHopeless(windowStates, Window)) go(toAll = false)
-      if (!all && windowCombined < MinCombined * Window) unseen = Sleep
-      endWindow()
-    }
+    leaves
   }
 
-  /** Memory is full, and all states leave. `counts` has the rows of each of them. */
-  def full(counts: Iterator[Int]): Unit = {
-    if (all && headIsCheaper(counts)) go(toAll = false)
-    // Otherwise a key that had a state would have one again at its next row.
-    if (!all) summary.forget()
-  }
-
-  /** Nearly every row was the first one of its key. */
-  private def isHopeless(states: Long, rows: Long): Boolean = states > Hopeless * rows
-
-  /** Most keys are rare, and ever more of them come. */
-  private def isDear(growth: Long, counts: => Iterator[Int]): Boolean =
-    rows > Unsettled && growth > MinGrowth * growthBefore && headIsCheaper(counts)
+  /** How many rows less would cost as much as the states. */
+  private def gain(groups: Groups): Long =
+    groups.combinedRows - minRows.toLong * groups.combinedKeys
 
   /**
-   * Whether these keys would have cost less in the way ''head''. The unit is a raw row. A state
-   * costs as much as the fewest rows for which it pays.
+   * Whether a batch that is as large as can be would gain more of its rows: because its groups are
+   * larger, or because other keys have enough rows, in the mean or the most frequent one of them.
    */
-  private def headIsCheaper(counts: Iterator[Int]): Boolean = {
-    var inAll = 0.0
-    var inHead = 0.0
-    counts.foreach { rows =>
-      inAll += minRows
-      inHead += (if (rows < minRows) rows * (1 + Lookup) else 2.0 * minRows)
-    }
-    inHead < inAll
-  }
-
-  private def go(toAll: Boolean): Unit = {
-    all = toAll
-    rows = 0
-    states = 0
-    rowsBefore = 0
-    statesBefore = 0
-    growthBefore = 0
-    nextLook = FirstLook
-    endWindow()
-    if (!all && summary == null) summary = new SetSpaceSaving(setsFor(counters))
-  }
-
-  private def endWindow(): Unit = {
-    windowRows = 0
-    windowCombined = 0
-    windowStates = 0
+  private def isHopeful(groups: Groups, maxRows: Double): Boolean = {
+    val growth = maxRows / groups.rows
+    def gained(rows: Double, keys: Double): Double = math.max(0.0, rows - minRows * keys / growth)
+    val others = math.max(
+      gained(groups.rows - groups.combinedRows, groups.otherKeys),
+      gained(groups.largestOther, 1))
+    val most = gained(groups.combinedRows, groups.combinedKeys) + others
+    growth > 1 && most - gain(groups) > MinHope * groups.rows
   }
 }
 
 private[local] object Combining {
 
-  /** A state pays from this many rows on: it costs about as much as four raw rows. */
-  val MinRows = 4
-
   /** No number of rows is enough for a state to pay. */
   val Never: Int = Int.MaxValue
 
-  /** A state pays if it takes at most this share of the bytes of its rows. */
-  val MaxShare = 0.8
+  private val FirstLook = 1 << 12
 
-  /** Where a state pays only from more rows than this, keys do not get one at their first row. */
-  private val MaxRowsToBegin = 32
+  /** If the batch goes on to grow, the task looks back when it has so many times as many rows. */
+  private val Growth = 4
 
-  /** The task looks back after so many rows, then after twice as many, and so on. */
-  private val FirstLook = 2048L
+  /** A key with fewer rows in a batch has no entry in the table. */
+  private val MinRowsInTable = 8
 
-  /** Before so many rows, a set of some thousand keys looks as if it had no end. */
-  private val Unsettled = 8192L
+  /** So many rows pass the batch for each row in it where it gains less than this share. */
+  private val Unlooked = 15
+  private val MinGain = 0.1
 
-  /** The task also looks back at each window of so many rows. */
-  private val Window = 8192
+  /** Where all keys fit into the table, it takes them with this part of the rows that pay. */
+  private val Early = 8
 
-  /** So many rows leave unseen where a window combined less than this share. */
-  private val Sleep = 15 * Window
-  private val MinCombined = 0.02
+  /** Rows leave unseen where less than this share is combined. */
+  private val MinCaught = 0.02
+  private val FirstSleep = Unlooked * FirstLook
+  private val MaxSleep = 1 << 20
 
-  /** So many rows leave unseen where no state pays. */
-  private val LongSleep = 1 << 18
+  /** A batch grows if it might gain so much more of its rows. */
+  private val MinHope = 0.05
 
-  /** The share of first rows of a key among all rows. */
-  private val Hopeless = 0.95
+  /** What a row costs beside its bytes, in bytes. */
+  private val RowOverhead = 16
 
-  /**
-   * The number of keys grows as a power of the rows where their shares do, and so each interval
-   * that is twice as long brings more new keys than the one before. In a fixed set of keys, they
-   * become fewer.
-   */
-  private val MinGrowth = 1.2
+  /** What a byte of a state costs, in bytes of rows: to make it, to send it, and to merge it. */
+  private val StateCost = 4.0
 
-  /** What the summary costs for a row, as a share of what a raw row costs. */
-  private val Lookup = 0.2
-
-  private def setsFor(counters: Int): Int = {
-    val sets = math.max(1, (counters + 7) / 8)
-    Integer.highestOneBit(2 * sets - 1)
-  }
+  /** No state pays if a row adds this share of its bytes to it. */
+  private val MaxAdded = 0.8
 
   /**
-   * The mean sizes in bytes: of a raw row, of a state before its first row, and what each row adds
-   * to a state.
+   * The fewest rows for which a state pays.
+   *
+   * @param row   the mean bytes of a row
+   * @param empty the bytes of a key and a state before its first row
+   * @param added the bytes that each row adds to a state
    */
-  final case class Sizes(row: Double, empty: Double, added: Double) {
+  def rowsThatPay(row: Double, empty: Double, added: Double): Int =
+    if (added >= MaxAdded * row) Never
+    else math.max(2.0, math.ceil(StateCost * empty / (row + RowOverhead - added))).toInt
 
-    /** The fewest rows for which a state pays, or [[Never]]. */
-    def rowsThatPay: Int = {
-      val saved = MaxShare * row - added
-      if (saved <= 0) Never else math.max(MinRows.toDouble, math.ceil(empty / saved)).toInt
+  /**
+   * The keys of a batch, apart from those that the table takes.
+   *
+   * @param rows         the rows of the batch
+   * @param combinedRows those whose keys have at least `minRows` rows
+   * @param combinedKeys the number of these keys
+   * @param otherKeys    an estimate of the number of all other keys, seen and unseen
+   * @param largestOther the rows of the most frequent one of them
+   */
+  final case class Groups(
+      rows: Int, combinedRows: Int, combinedKeys: Int, otherKeys: Double, largestOther: Int)
+
+  object Groups {
+
+    /** Keys of the same hash count as one. */
+    def apply(batch: RowBatch, minRows: Int): Groups = {
+      var rows, combinedRows, combinedKeys, others, ones, twos, largest = 0
+      batch.foreachRun { n =>
+        rows += n
+        if (n == 1) ones += 1 else if (n == 2) twos += 1
+        if (n >= minRows) {
+          combinedRows += n
+          combinedKeys += 1
+        } else {
+          others += 1
+          if (n > largest) largest = n
+        }
+      }
+      // Chao's estimate of the keys that were not seen (1984, bias-corrected), from those that were
+      // seen once and twice.
+      val unseen = 0.5 * ones * math.max(0, ones - 1) / (twos + 1)
+      Groups(rows, combinedRows, combinedKeys, others + unseen, largest)
     }
   }
 }

@@ -3,44 +3,50 @@ package org.apache.spark.sql.saltwise.local
 import org.apache.spark.memory.{MemoryConsumer, MemoryMode, TaskMemoryManager}
 
 /**
- * The memory that the states of a task hold, as Spark's memory manager counts it.
+ * The memory of waiting rows and of states in a task, as Spark's memory manager counts it.
  *
- * @param limit the most bytes that states may hold
+ * Both lie on the heap. Those that take memory ask before they use it.
  */
-private[local] final class StateMemory(manager: TaskMemoryManager, limit: Long)
+private[local] final class StateMemory(manager: TaskMemoryManager)
   extends MemoryConsumer(manager, manager.pageSizeBytes, MemoryMode.ON_HEAP) {
   import StateMemory.Step
 
   private var held = 0L
-  private var wanted = false
 
-  /** The most bytes that states held at one time. */
+  /** The most bytes that were held at one time. */
   var peak = 0L
 
-  /** Whether the states should leave: they hold too much, or another operator needs memory. */
-  def full: Boolean = wanted
+  /** Whether Spark has no more memory for this task, or another of its operators needs this. */
+  var scarce = false
 
-  /** Counts bytes that states hold from now on. */
-  def hold(bytes: Long): Unit = {
-    held += bytes
-    if (held > peak) peak = held
-    if (held > limit) wanted = true
-    else if (held > getUsed && acquireMemory(math.max(Step, bytes)) < bytes) wanted = true
+  /** Takes so many bytes more. Returns whether there are as many. */
+  def take(bytes: Long): Boolean = {
+    val missing = held + bytes - getUsed
+    if (missing > 0 && acquireMemory(math.max(Step, missing)) < missing) scarce = true
+    val enough = held + bytes <= getUsed
+    if (enough) {
+      held += bytes
+      if (held > peak) peak = held
+    }
+    enough
   }
 
-  /** All states have left. */
+  /** Gives everything back. */
   def release(): Unit = {
     freeMemory(getUsed)
     held = 0
-    wanted = false
+    scarce = false
   }
 
+  /** Gives so many bytes back to the task, which keeps them for what it takes next. */
+  def give(bytes: Long): Unit = held -= bytes
+
   /**
-   * Asks the task to send its states, which gives the memory back. Nothing is free at once, because
-   * the operator that asks may be the one that takes the states.
+   * Asks the task to send its rows and states, which gives the memory back. Nothing is free at
+   * once, because the operator that asks may be the one that takes them.
    */
   override def spill(size: Long, trigger: MemoryConsumer): Long = {
-    if (trigger ne this) wanted = true
+    if (trigger ne this) scarce = true
     0L
   }
 }

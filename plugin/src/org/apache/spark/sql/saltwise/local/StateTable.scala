@@ -3,13 +3,17 @@ package org.apache.spark.sql.saltwise.local
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-/** A hash table of keys and their states, with open addressing. It grows, and empties at once. */
-private[local] final class StateTable {
+/**
+ * A hash table of the keys with many rows, and their states, with open addressing.
+ *
+ * @param capacity the most keys that it takes
+ */
+private[local] final class StateTable(capacity: Int) {
   import StateTable._
 
-  private var slots = MinSlots
-  private var hashes = new Array[Long](slots)
-  private var entries = new Array[Entry](slots)
+  private val slots = Integer.highestOneBit(4 * capacity - 1)
+  private val hashes = new Array[Long](slots)
+  private val entries = new Array[Entry](slots)
 
   /** The number of keys. */
   var size = 0
@@ -26,45 +30,36 @@ private[local] final class StateTable {
 
   /** Adds a key that the table does not have. */
   def add(hash: Long, entry: Entry): Unit = {
-    if (2 * size >= slots) grow()
-    put(hash, entry)
-    size += 1
-  }
-
-  private def put(hash: Long, entry: Entry): Unit = {
     var slot = hash.toInt & (slots - 1)
     while (entries(slot) != null) slot = (slot + 1) & (slots - 1)
     hashes(slot) = hash
     entries(slot) = entry
-  }
-
-  private def grow(): Unit = {
-    val (oldHashes, oldEntries) = (hashes, entries)
-    slots *= 2
-    hashes = new Array[Long](slots)
-    entries = new Array[Entry](slots)
-    for (i <- oldEntries.indices if oldEntries(i) != null) put(oldHashes(i), oldEntries(i))
+    size += 1
   }
 
   /** The entries, in an order that is a function of the keys' hashes and their order of arrival. */
   def iterator: Iterator[Entry] = entries.iterator.filter(_ != null)
 
-  /** Empties the table; returns what was in it. */
-  def drain(): Iterator[Entry] = {
-    val drained = entries
-    slots = MinSlots
-    hashes = new Array[Long](slots)
-    entries = new Array[Entry](slots)
-    size = 0
-    drained.iterator.filter(_ != null)
+  /** Takes the entries out for which this holds, and returns them. */
+  def remove(leaves: Entry => Boolean): Seq[Entry] = {
+    val all = entries.indices.filter(entries(_) != null).map(slot => (hashes(slot), entries(slot)))
+    val (left, kept) = all.partition { case (_, entry) => leaves(entry) }
+    if (left.nonEmpty) {
+      java.util.Arrays.fill(entries.asInstanceOf[Array[AnyRef]], null)
+      size = 0
+      kept.foreach { case (hash, entry) => add(hash, entry) }
+    }
+    left.map(_._2)
   }
 }
 
 private[local] object StateTable {
-  private val MinSlots = 1 << 8
 
-  /** A key and its state, which stands for this many rows. */
+  /** A key and its state. */
   final class Entry(val key: UnsafeRow, val state: InternalRow) {
+
+    /** How many rows the state stands for, and how many of them came since the last look. */
     var rows = 0
+    var recent = 0
   }
 }

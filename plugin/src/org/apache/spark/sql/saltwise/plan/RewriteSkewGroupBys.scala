@@ -66,7 +66,7 @@ final case class RewriteSkewGroupBys(adaptive: Boolean) extends Rule[SparkPlan] 
       val memory = conf.getConf(SaltwiseConf.LocalMemory)
       (CombineExec(raw.keys, raw.aggregates, options, memory, project), UpdateOrMerge(raw))
     }
-    val sliced = adaptive && !options.strategy.isInstanceOf[Local]
+    val sliced = adaptive && options.strategy != Local
     val workers = if (options.workersGiven) options.workers else stock.workers
     val partitioning = if (!sliced) HashPartitioning(raw.keys, workers) else {
       val received = RowsReceived(stock.last.session.sparkContext)
@@ -76,10 +76,12 @@ final case class RewriteSkewGroupBys(adaptive: Boolean) extends Rule[SparkPlan] 
     val origin = if (options.workersGiven) REPARTITION_BY_NUM else ENSURE_REQUIREMENTS
     val shuffled = SparkCompat.exchange(partitioning, rows, origin)
     if (!sliced) stock.inOnePhase(raw.keys, aggregates, clustered = true, shuffled) else {
-      val stable = below.fold(AttributeSet.empty)(StableColumns(_))
-      // When a task of Combine runs again over rows in another order, other rows have states.
-      val content = if (combines && !inPlace) Nil else raw.columns.filter(column =>
-        column.deterministic && column.references.subsetOf(stable)).map(_.toAttribute)
+      // When a task of Combine runs again with less memory, other rows have states.
+      val content = if (combines) Nil else {
+        val stable = below.fold(AttributeSet.empty)(StableColumns(_))
+        raw.columns.filter(column =>
+          column.deterministic && column.references.subsetOf(stable)).map(_.toAttribute)
+      }
       SkewSplitExec(
         options, stock.inTwoPhases(raw.keys, aggregates, SplitReadExec(content, shuffled)))
     }

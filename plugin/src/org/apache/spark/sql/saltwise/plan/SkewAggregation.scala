@@ -75,7 +75,7 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
       stock: SparkPlan): SparkPlan = {
     val options = routing.options
     options.strategy match {
-      case Auto | Split | _: Local => SkewGroupByExec(options, stock)
+      case Auto | Split | Local => SkewGroupByExec(options, stock)
       case _ => stock.transformUp {
         case child @ PlanLater(logical) if logical eq aggregate.child =>
           route(keys, options, routing.hot, Nil, logical, child)

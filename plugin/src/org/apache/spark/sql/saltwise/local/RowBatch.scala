@@ -1,0 +1,66 @@
+package org.apache.spark.sql.saltwise.local
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
+/**
+ * Rows that wait until enough of them are there to see which keys come back.
+ *
+ * They lie in buckets by the hashes of their keys. So the rows of a bucket are close together in
+ * memory when its groups are read, and a group is in one bucket.
+ *
+ * @param memory what the batch takes its memory from
+ * @param limit  the most bytes that it may take
+ */
+private[local] final class RowBatch(memory: StateMemory, limit: Long) {
+  import RowBatch._
+
+  private var held = 0L
+  private var added = 0L
+  private var addedBytes = 0L
+
+  val buckets: Array[RowBucket] = Array.fill(Buckets)(new RowBucket(take))
+
+  private def take(bytes: Long): Boolean = {
+    val fits = held + bytes <= limit && memory.take(bytes)
+    if (fits) held += bytes
+    fits
+  }
+
+  /** The number of rows. */
+  def rows: Int = buckets.map(_.rows).sum
+
+  /** The mean size of a row in bytes. */
+  def rowBytes: Double = addedBytes.toDouble / math.max(1L, added)
+
+  /** The most rows of this mean size that the batch may have. */
+  def maxRows: Double = limit / (rowBytes + 8 + 16)
+
+  /** Copies a row, if there is memory for it. */
+  def add(hash: Long, row: UnsafeRow): Boolean = {
+    val fits = buckets((hash >>> (64 - BucketBits)).toInt).add(hash, row)
+    if (fits) {
+      added += 1
+      addedBytes += row.getSizeInBytes
+    }
+    fits
+  }
+
+  /** Calls `f` with the number of rows of each run. */
+  def foreachRun(f: Int => Unit): Unit = buckets.foreach(_.foreachRun(f))
+
+  /** Forgets all rows. The memory stays for the next ones. */
+  def clear(): Unit = buckets.foreach(_.clear())
+
+  /** Gives the memory back. */
+  def free(): Unit = {
+    buckets.foreach(_.free())
+    held = 0
+  }
+}
+
+private object RowBatch {
+
+  /** So many that a bucket of a full batch fits into the cache of a core. */
+  private val BucketBits = 8
+  private val Buckets = 1 << BucketBits
+}

@@ -1,0 +1,152 @@
+package org.apache.spark.sql.saltwise.local
+
+import scala.collection.mutable.ArrayBuffer
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.unsafe.Platform
+import org.apache.spark.unsafe.array.LongArray
+import org.apache.spark.unsafe.memory.MemoryBlock
+import org.apache.spark.util.collection.unsafe.sort.RadixSort
+
+/**
+ * Rows whose keys have hashes in the same range. Sorted, those with the same hash are neighbours,
+ * in the order in which they came: a run.
+ *
+ * @param take asks for bytes, and says whether the bucket may have them
+ */
+private[local] final class RowBucket(take: Long => Boolean) {
+  import RowBucket._
+
+  private val pages = new ArrayBuffer[Array[Byte]]
+  private var page = -1
+  private var offset = PageBytes
+
+  // By row: 32 bits of the hash, and the row's position in words of eight bytes. The second half is
+  // what a radix sort needs to work in.
+  private var index = new Array[Long](2 * MinRows)
+
+  /** The number of rows. */
+  var rows = 0
+
+  /** Copies a row, if there is memory for it. */
+  def add(hash: Long, row: UnsafeRow): Boolean = {
+    val size = row.getSizeInBytes
+    if (!hasIndex || !hasRoom(8 + size)) false else {
+      val (base, at) = (pages(page), Platform.BYTE_ARRAY_OFFSET + offset)
+      Platform.putLong(base, at, size)
+      copy(row, base, at + 8)
+      index(rows) = (hash << 32) | (page.toLong * (PageBytes / 8) + offset / 8)
+      offset += 8 + size
+      rows += 1
+      true
+    }
+  }
+
+  /** Word by word, which is faster than a call where rows are short. */
+  private def copy(row: UnsafeRow, base: Array[Byte], at: Long): Unit = {
+    val (from, begin, size) = (row.getBaseObject, row.getBaseOffset, row.getSizeInBytes)
+    var i = 0
+    while (i < size) {
+      Platform.putLong(base, at + i, Platform.getLong(from, begin + i))
+      i += 8
+    }
+  }
+
+  private def hasIndex: Boolean = 2 * rows < index.length || {
+    val grown = 2 * index.length
+    val fits = take(8L * (grown - index.length))
+    if (fits) index = java.util.Arrays.copyOf(index, grown)
+    fits
+  }
+
+  private def hasRoom(size: Int): Boolean = offset + size <= PageBytes || size <= PageBytes && {
+    val fits = page + 1 < pages.length || take(PageBytes)
+    if (fits) {
+      page += 1
+      offset = 0
+      if (page == pages.length) pages += new Array[Byte](PageBytes)
+    }
+    fits
+  }
+
+  /** Rows whose keys have the same hash become neighbours. */
+  def sort(): Unit = {
+    val begin = RadixSort.sort(
+      new LongArray(MemoryBlock.fromLongArray(index)), rows, 4, 7, false, false)
+    if (begin > 0) System.arraycopy(index, begin, index, 0, rows)
+  }
+
+  /** The first row after row `i` whose key has another hash. */
+  def endOfRun(i: Int): Int = {
+    val hash = index(i) & HashBits
+    var end = i + 1
+    while (end < rows && (index(end) & HashBits) == hash) end += 1
+    end
+  }
+
+  /** Calls `f` with the number of rows of each run. */
+  def foreachRun(f: Int => Unit): Unit = {
+    var i = 0
+    while (i < rows) {
+      val end = endOfRun(i)
+      f(end - i)
+      i = end
+    }
+  }
+
+  /** The first row of the longest run. */
+  def largestRun: Int = {
+    var (largest, most, i) = (0, 0, 0)
+    while (i < rows) {
+      val end = endOfRun(i)
+      if (end - i > most) {
+        largest = i
+        most = end - i
+      }
+      i = end
+    }
+    largest
+  }
+
+  /** Of each run, given as first row and end, forgets as many of the first rows as `leave`. */
+  def removeRuns(leave: (Int, Int) => Int): Unit = {
+    var i, kept = 0
+    while (i < rows) {
+      val end = endOfRun(i)
+      val stay = i + leave(i, end)
+      System.arraycopy(index, stay, index, kept, end - stay)
+      kept += end - stay
+      i = end
+    }
+    rows = kept
+  }
+
+  /** Lets `row` point to the row with this number. */
+  def read(i: Int, row: UnsafeRow): UnsafeRow = {
+    val position = index(i) & ~HashBits
+    val base = pages((position / (PageBytes / 8)).toInt)
+    val at = Platform.BYTE_ARRAY_OFFSET + 8 * (position % (PageBytes / 8))
+    row.pointTo(base, at + 8, Platform.getLong(base, at).toInt)
+    row
+  }
+
+  /** Forgets all rows. The memory stays for the next ones. */
+  def clear(): Unit = {
+    page = -1
+    offset = PageBytes
+    rows = 0
+  }
+
+  /** Gives the pages and the index back. */
+  def free(): Unit = {
+    clear()
+    pages.clear()
+    index = new Array[Long](2 * MinRows)
+  }
+}
+
+private[local] object RowBucket {
+  private val PageBytes = 1 << 13
+  private val MinRows = 1 << 5
+  private val HashBits = 0xFFFFFFFF00000000L
+}
