@@ -108,9 +108,9 @@ def number(node: Node, metric: str) -> int:
 
 
 WAYS = {
-    "all": "rows while all keys had states",
-    "head": "rows while head keys had states",
-    "raw": "rows that passed unseen",
+    "all": "rows taken as all",
+    "head": "rows taken as head",
+    "raw": "rows taken as raw",
 }
 
 

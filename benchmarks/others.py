@@ -10,7 +10,7 @@
 * Both sides run by turns in one process, after one run of each that is not measured. With `--cold`, each side of each
   round runs in a JVM of its own, and its first query is measured.
 
-Nothing here is tuned to these queries. It needs: pip install duckdb==1.0.0 sqlglot
+Nothing here is tuned to these queries. It needs: pip install saltwise[bench]
 """
 
 from __future__ import annotations
@@ -89,7 +89,10 @@ def measure(suite: str, data: str, given: argparse.Namespace) -> None:
     chosen = {name: query for name, query in named.items() if given.only in name}
     if given.cold:
         for name, query in chosen.items():
-            seconds = {side: [in_a_new_jvm(folders, query, side) for _ in range(given.rounds)] for side in SIDES}
+            seconds: dict[str, list[float]] = {side: [] for side in SIDES}
+            for i in range(given.rounds):
+                for side in list(SIDES)[:: 1 if i % 2 else -1]:
+                    seconds[side].append(in_a_new_jvm(folders, query, side))
             write(given.out, pair := cold_pair(name, seconds))
             console.print(pair)
         return

@@ -58,6 +58,15 @@ def test_few_rows_are_left_alone(spark: SparkSession, saltwise_lines: SaltwiseLi
     ]
 
 
+def test_a_native_engine_keeps_its_aggregates(
+    spark: SparkSession, saltwise_lines: SaltwiseLines, with_conf: WithConf
+) -> None:
+    with with_conf({"spark.databricks.photon.enabled": True}):
+        assert saltwise_lines(skew_groupby(keyed(spark), "k").agg(F.median("v"))) == [
+            "SkewGroupBy left alone: Photon runs the aggregate outside of the JVM; name a strategy to rewrite all the same"
+        ]
+
+
 @pytest.mark.smoke
 @pytest.mark.parametrize("below", ["a join", "an aggregate", "a window", "a repartition", "one partition"])
 def test_where_spark_needs_no_shuffle_it_gets_none(

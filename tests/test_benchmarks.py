@@ -174,9 +174,9 @@ def test_what_auto_did_is_seen_in_the_plan(operator: str, expected: str) -> None
 
 def test_combine_did_what_it_did_with_most_rows() -> None:
     rows = {
-        "rows while all keys had states": "2,048",
-        "rows while head keys had states": "8,192",
-        "rows that passed unseen": "989,760",
+        "rows taken as all": "2,048",
+        "rows taken as head": "8,192",
+        "rows taken as raw": "989,760",
     }
     assert measure.did(plan(("Combine", rows), ("Scan", {}))) == "raw"
     assert measure.did(plan(("SlicedPartitions", {}), ("Combine", rows), ("Scan", {}))) == "raw sliced"

@@ -55,9 +55,9 @@ def small() -> list[Column]:
 WAYS = {
     "rows": "rows",
     "combined": "rows combined",
-    "all": "rows while all keys had states",
-    "head": "rows while head keys had states",
-    "raw": "rows that passed unseen",
+    "all": "rows taken as all",
+    "head": "rows taken as head",
+    "raw": "rows taken as raw",
     "states": "states sent",
 }
 
@@ -105,7 +105,7 @@ def test_rows_of_distinct_keys_leave_raw_and_most_of_them_unseen(spark: SparkSes
 def test_among_rare_keys_only_hot_ones_get_states(spark: SparkSession, combined: Combined) -> None:
     stock, ours = both(keyed(spark, f"if(id % 2 = 0, {HOT}, {DISTINCT})"), *mixed())
     found = combined(ours)
-    assert found["head"] > 0.9 * found["rows"]
+    assert found["head"] > 0.8 * found["rows"]
     assert found["combined"] == pytest.approx(found["rows"] / 2, rel=0.1)
     assert found["states"] < 0.1 * found["rows"]
     assert answers(ours) == answers(stock)
@@ -121,7 +121,7 @@ def test_a_task_looks_again_when_its_keys_change(
     found = {way: counted // 2 for way, counted in combined(ours).items()}
     # Of the rows of few keys, most are combined; of the others, few.
     assert 0.6 * count / 2 < found["combined"] < 1.2 * count / 2
-    assert found["raw"] > 0.6 * count / 2
+    assert found["raw"] > 0.5 * count / 2
     assert answers(ours) == answers(stock)
 
 
@@ -147,10 +147,10 @@ def test_a_state_that_is_large_when_it_is_empty_has_to_earn_its_place(spark: Spa
 def test_states_leave_when_they_take_too_much_memory(
     spark: SparkSession, with_conf: WithConf, combined: Combined
 ) -> None:
-    stock, ours = both(rows(spark, mappers=2).withColumn("k", F.col("k") % 20), *small())
+    stock, ours = both(keyed(spark, "pmod(xxhash64(id), 40)", 30_000), F.sort_array(F.collect_list("id")))
     expected = answers(stock)
-    with with_conf({"spark.saltwise.local.memory": "200k"}):
-        assert combined(ours)["states"] > 10 * 20
+    with with_conf({"spark.saltwise.local.memory": "800k"}):
+        assert combined(ours)["states"] >= 4 * 2 * 40
         assert answers(ours) == expected
 
 

@@ -60,7 +60,7 @@ def test_the_report_takes_several_columns_and_expressions(visits: DataFrame) -> 
 def test_the_report_prints_as_a_table_and_renders_as_html(visits: DataFrame) -> None:
     report = saltwise.skew_report(visits, "user", partitions=10)
     text = str(report)
-    assert re.search(r"auto, for collect_list: Left alone: (its input has|auto predicts|nothing is known)", text), text
+    assert re.search(r"auto, for collect_list: Left alone: its input has", text), text
     assert "Skew of user: 1,000 rows, n = 10, theta = 0.02" in text
     assert "│ u0" in text
     assert "40.00%" in text

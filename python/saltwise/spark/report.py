@@ -64,7 +64,7 @@ class SkewReport(Printable):
     """Strategy to max/mean of rows per worker."""
     advice: str
     auto: str
-    """What the strategy ``auto`` does where states grow with their rows, and the costs that it predicts."""
+    """What the strategy ``auto`` does where states grow with their rows, and why."""
     placements: dict[str, float]
     """Placement to max/mean of rows per worker, where no group may be split; empty where numpy is not installed."""
     lower_bound: float
@@ -272,6 +272,7 @@ def _advice(hot: tuple[HotKey, ...], predicted: dict[str, float], rows: int, n: 
     best = next(s for s in ("pkg", "dchoices", "wchoices") if predicted[s] <= _BALANCED or s == "wchoices")
     return (
         f"Key {hot[0]} has {hot[0].share:.0%} of the rows, so the largest of {n} tasks gets {before:.1f} times the "
-        f"mean: group with strategy={best!r} ({predicted[best]:.2f} times) where states grow with their rows, as in "
-        "collect_list or exact percentiles; sums and counts are combined before the shuffle and need nothing."
+        "mean where states grow with their rows, as in collect_list or exact percentiles. There auto reads it in "
+        f"slices ({predicted['split']:.2f} times), and strategy={best!r} shuffles rows once more "
+        f"({predicted[best]:.2f} times). Sums and counts are combined before the shuffle and need nothing."
     )

@@ -39,9 +39,9 @@ final case class CombineExec(
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "rows" -> SQLMetrics.createMetric(sparkContext, "rows"),
     "combined" -> SQLMetrics.createMetric(sparkContext, "rows combined"),
-    "all" -> SQLMetrics.createMetric(sparkContext, "rows while all keys had states"),
-    "head" -> SQLMetrics.createMetric(sparkContext, "rows while head keys had states"),
-    "raw" -> SQLMetrics.createMetric(sparkContext, "rows that passed unseen"),
+    "all" -> SQLMetrics.createMetric(sparkContext, "rows taken as all"),
+    "head" -> SQLMetrics.createMetric(sparkContext, "rows taken as head"),
+    "raw" -> SQLMetrics.createMetric(sparkContext, "rows taken as raw"),
     "states" -> SQLMetrics.createMetric(sparkContext, "states sent"),
     "peak" -> SQLMetrics.createSizeMetric(sparkContext, "peak memory of states"))
 

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.execution.aggregate.AggregationIterator
-import org.apache.spark.sql.saltwise.local.Combining.{Groups, Never}
+import org.apache.spark.sql.saltwise.local.Combining.{Early, Groups, Never}
 import org.apache.spark.sql.saltwise.local.StateTable.Entry
 import org.apache.spark.sql.types.{BinaryType, ObjectType}
 import org.apache.spark.unsafe.types.UTF8String
@@ -128,7 +128,7 @@ private final class CombineIterator(
     } else {
       val key = keyOf(row)
       val hash = hashOf(key)
-      val entry = if (table.size > 0) table.find(hash, key) else null
+      val entry = table.find(hash, key)
       if (entry != null) {
         combining.hit()
         update(entry, row)
@@ -207,7 +207,7 @@ private final class CombineIterator(
     val filled = batch.buckets.filter(_.rows > 0)
     val stateBytes = keyOf(filled(0).read(0, row)).getSizeInBytes + emptyBytes
     val atLeast = Combining.rowsThatPay(rowBytes, stateBytes.toDouble, 0)
-    if (isFixed || atLeast > batch.rows) atLeast else {
+    if (isFixed || atLeast > Early * batch.rows) atLeast else {
       val some = filled.take(SampledGroups).map(sample(_, 0))
       val sampled = some.reduce((a, b) => (a._1 + b._1, a._2 + b._2))
       val largest = filled.map(bucket => (bucket, bucket.largestRun))

@@ -135,12 +135,12 @@ private[local] object Combining {
   private val MinGain = 0.1
 
   /** Where all keys fit into the table, it takes them with this part of the rows that pay. */
-  private val Early = 8
+  val Early = 8
 
   /** Rows leave unseen where less than this share is combined. */
   private val MinCaught = 0.02
   private val FirstSleep = Unlooked * FirstLook
-  private val MaxSleep = 1 << 20
+  private val MaxSleep = 1 << 18
 
   /** A batch grows if it might gain so much more of its rows. */
   private val MinHope = 0.05

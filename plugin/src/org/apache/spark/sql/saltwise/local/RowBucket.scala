@@ -23,7 +23,7 @@ private[local] final class RowBucket(take: Long => Boolean) {
 
   // By row: 32 bits of the hash, and the row's position in words of eight bytes. The second half is
   // what a radix sort needs to work in.
-  private var index = new Array[Long](2 * MinRows)
+  private var index = Array.emptyLongArray
 
   /** The number of rows. */
   var rows = 0
@@ -53,7 +53,7 @@ private[local] final class RowBucket(take: Long => Boolean) {
   }
 
   private def hasIndex: Boolean = 2 * rows < index.length || {
-    val grown = 2 * index.length
+    val grown = math.max(2 * index.length, 2 * MinRows)
     val fits = take(8L * (grown - index.length))
     if (fits) index = java.util.Arrays.copyOf(index, grown)
     fits
@@ -141,7 +141,7 @@ private[local] final class RowBucket(take: Long => Boolean) {
   def free(): Unit = {
     clear()
     pages.clear()
-    index = new Array[Long](2 * MinRows)
+    index = Array.emptyLongArray
   }
 }
 

@@ -12,8 +12,8 @@ private[local] final class StateTable(capacity: Int) {
   import StateTable._
 
   private val slots = Integer.highestOneBit(4 * capacity - 1)
-  private val hashes = new Array[Long](slots)
-  private val entries = new Array[Entry](slots)
+  private lazy val hashes = new Array[Long](slots)
+  private lazy val entries = new Array[Entry](slots)
 
   /** The number of keys. */
   var size = 0
@@ -21,7 +21,7 @@ private[local] final class StateTable(capacity: Int) {
   /** The entry of a key, or null. */
   def find(hash: Long, key: UnsafeRow): Entry = {
     var slot = hash.toInt & (slots - 1)
-    while (entries(slot) != null) {
+    while (size > 0 && entries(slot) != null) {
       if (hashes(slot) == hash && entries(slot).key == key) return entries(slot)
       slot = (slot + 1) & (slots - 1)
     }
@@ -38,10 +38,11 @@ private[local] final class StateTable(capacity: Int) {
   }
 
   /** The entries, in an order that is a function of the keys' hashes and their order of arrival. */
-  def iterator: Iterator[Entry] = entries.iterator.filter(_ != null)
+  def iterator: Iterator[Entry] =
+    if (size == 0) Iterator.empty else entries.iterator.filter(_ != null)
 
   /** Takes the entries out for which this holds, and returns them. */
-  def remove(leaves: Entry => Boolean): Seq[Entry] = {
+  def remove(leaves: Entry => Boolean): Seq[Entry] = if (size == 0) Nil else {
     val all = entries.indices.filter(entries(_) != null).map(slot => (hashes(slot), entries(slot)))
     val (left, kept) = all.partition { case (_, entry) => leaves(entry) }
     if (left.nonEmpty) {
