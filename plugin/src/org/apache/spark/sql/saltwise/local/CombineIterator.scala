@@ -78,7 +78,8 @@ private final class CombineIterator(
   }
 
   // By how much the states of the table have grown, and by how much a row may let them grow.
-  private val maxGrown = math.min(MaxGrownBytes, maxStates)
+  private def maxGrown: Long =
+    if (table.size <= FewKeys) maxStates else math.min(MaxGrownBytes, maxStates)
   private var grownBytes = 0L
   private var addedPerRow = 0L
 
@@ -344,6 +345,9 @@ private[saltwise] object CombineIterator {
 
   /** What states may grow by in the table: about what the cache of a core takes. */
   private val MaxGrownBytes = 2L << 20
+
+  /** The states of so few keys may grow further, since rows reach them in the cache all the same. */
+  private val FewKeys = 128
 
   /** One part in four of the memory is for states, and the others for rows that wait. */
   private val StatesShare = 4

@@ -68,7 +68,8 @@ private[local] final class Combining {
   }
 
   /** Of a table's key, the fewest rows since the last look for which it stays. */
-  def minRecentRows(rows: Int, capacity: Int): Long = (hits + rows) / (8L * capacity)
+  def minRecentRows(rows: Int, capacity: Int): Long =
+    math.max(1L, (hits + rows) / (8L * capacity))
 
   /** There is no memory, so rows leave for a while. */
   def rest(): Unit = unseen = FirstSleep
