@@ -7,7 +7,7 @@
   `zipf` redraws the foreign keys of the fact tables, and H2O's ids: the r-th key has a share proportional to 1/r.
 * Queries: those that DuckDB has, in Spark's dialect by sqlglot. `objects` has percentile_approx in place of each sum
   and average outside of windows. A query that stock Spark refuses is left out, and the output says so.
-* Both sides run by turns in one process, after one run of each that is not measured. With `--cold`, each side of each
+* Both sides run by turns in one process, after two runs of each that are not measured. With `--cold`, each side of each
   round runs in a JVM of its own, and its first query is measured.
 
 Nothing here is tuned to these queries. It needs: pip install saltwise[bench]

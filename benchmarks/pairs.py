@@ -22,6 +22,8 @@ from rich.table import Table
 from saltwise import jar_path
 
 TOGGLE = "spark.saltwise.enabled"
+WARM_UP = 2
+"""Rounds that are not measured, in which the JVM compiles what both sides run."""
 SIDES = {"stock": "false", "auto": "true"}
 
 
@@ -59,7 +61,7 @@ def run(
     Args:
         spark: a session with the plugin.
         queries: names, and what makes the tables of a query and returns its SQL.
-        rounds: how often each side runs, after one run that is not measured.
+        rounds: how often each side runs, after :data:`WARM_UP` runs that are not measured.
         out: a CSV file. A query that it has is replaced.
         memory: whether to measure the heap too.
     """
@@ -91,7 +93,7 @@ def measured(spark: SparkSession, name: str, query: str, rounds: int, memory: bo
     seconds: dict[str, list[float]] = {side: [] for side in SIDES}
     heap = dict.fromkeys(SIDES, 0.0)
     what = ""
-    for i in range(rounds + 1):
+    for i in range(-WARM_UP, rounds):
         # The order changes from round to round.
         for side in list(SIDES)[:: 1 if i % 2 else -1]:
             spark.conf.set(TOGGLE, SIDES[side])
@@ -101,7 +103,7 @@ def measured(spark: SparkSession, name: str, query: str, rounds: int, memory: bo
                 taken = time.perf_counter() - started
             if side == "auto" and not what:
                 what = did(executed_nodes(spark))
-            if i:
+            if i >= 0:
                 seconds[side].append(taken)
                 heap[side] = max(heap[side], largest())
     spark.conf.set(TOGGLE, "false")

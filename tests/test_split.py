@@ -76,6 +76,19 @@ def test_an_oversize_partition_is_read_in_slices_and_the_others_whole(spark: Spa
 
 
 @pytest.mark.smoke
+def test_spark_coalesces_no_partitions_that_were_sliced(
+    spark: SparkSession, with_conf: WithConf, decided: Decided
+) -> None:
+    # Without partitions= the exchange is one of those that Spark may coalesce.
+    coalesce = "spark.sql.adaptive.coalescePartitions"
+    conf = {f"{coalesce}.minPartitionSize": "1b", f"{coalesce}.minPartitionNum": 8, "spark.sql.shuffle.partitions": 8}
+    with with_conf(conf):
+        found, plan = decided(grouped(rows(spark)))
+    assert found == sorted(map(str, plain(rows(spark)).collect()))
+    assert re.search(r"SlicedPartitions 1 in [456] slices", plan), plan
+
+
+@pytest.mark.smoke
 def test_nothing_is_split_and_nothing_merged_where_no_partition_is_oversize(
     spark: SparkSession, decided: Decided
 ) -> None:

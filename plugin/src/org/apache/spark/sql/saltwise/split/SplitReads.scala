@@ -4,21 +4,42 @@ import org.apache.spark.rdd.{PartitionCoalescer, PartitionGroup, RDD}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection}
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
-import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.{BinaryExecNode, LeafExecNode, SparkPlan}
 import org.apache.spark.sql.saltwise.routing.RepeatableOrderExec
 
+/**
+ * A read of a shuffle whose partitions stay as they were decided. Spark coalesces the partitions of
+ * a read where all leaves below are shuffles, so here is another leaf.
+ */
+sealed abstract class DecidedRead extends BinaryExecNode {
+  def read: SparkPlan
+  def keep: SparkPlan
+
+  override def left: SparkPlan = read
+  override def right: SparkPlan = keep
+  override def output: Seq[Attribute] = read.output
+}
+
+/** Has no rows. It is there to be seen. */
+final case class KeepPartitionsExec(output: Seq[Attribute] = Nil) extends LeafExecNode {
+  override protected def doExecute(): RDD[InternalRow] = sparkContext.emptyRDD
+}
+
 /** Reads the partitions that are not split. A task may read several of them. */
-final case class WholePartitionsExec(packing: Packing, child: SparkPlan) extends UnaryExecNode {
-  override def output: Seq[Attribute] = child.output
+final case class WholePartitionsExec(
+    packing: Packing, read: SparkPlan, keep: SparkPlan = KeepPartitionsExec())
+  extends DecidedRead {
+
   override def outputPartitioning: Partitioning = UnknownPartitioning(packing.tasks.length)
 
   override protected def doExecute(): RDD[InternalRow] =
-    child.execute().coalesce(packing.tasks.length, shuffle = false, Some(packing))
+    read.execute().coalesce(packing.tasks.length, shuffle = false, Some(packing))
 
   override def simpleString(maxFields: Int): String = s"WholePartitions $packing"
 
-  override protected def withNewChildInternal(newChild: SparkPlan): WholePartitionsExec =
-    copy(child = newChild)
+  override protected def withNewChildrenInternal(
+      newRead: SparkPlan, newKeep: SparkPlan): WholePartitionsExec =
+    copy(read = newRead, keep = newKeep)
 }
 
 /**
@@ -56,15 +77,18 @@ final case class Packing(tasks: Seq[Seq[Int]], whole: Int, share: Double)
  * @param content the columns that choose the part of a row
  */
 final case class SlicedPartitionsExec(
-    split: Int, parts: Seq[Part], content: Seq[Attribute], child: SparkPlan)
-  extends UnaryExecNode {
+    split: Int,
+    parts: Seq[Part],
+    content: Seq[Attribute],
+    read: SparkPlan,
+    keep: SparkPlan = KeepPartitionsExec())
+  extends DecidedRead {
 
-  override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = UnknownPartitioning(parts.length)
 
   override protected def doExecute(): RDD[InternalRow] = {
-    val (columns, input, partOfTask) = (content, child.output, parts)
-    child.execute().mapPartitionsWithIndex { (task: Int, in: Iterator[InternalRow]) =>
+    val (columns, input, partOfTask) = (content, read.output, parts)
+    read.execute().mapPartitionsWithIndex { (task: Int, in: Iterator[InternalRow]) =>
       val Part(number, count) = partOfTask(task)
       if (count == 1) in else {
         val project = UnsafeProjection.create(columns, input)
@@ -79,8 +103,9 @@ final case class SlicedPartitionsExec(
   override def simpleString(maxFields: Int): String =
     s"SlicedPartitions $split in ${parts.length} slices"
 
-  override protected def withNewChildInternal(newChild: SparkPlan): SlicedPartitionsExec =
-    copy(child = newChild)
+  override protected def withNewChildrenInternal(
+      newRead: SparkPlan, newKeep: SparkPlan): SlicedPartitionsExec =
+    copy(read = newRead, keep = newKeep)
 }
 
 /** The part of a slice with this number, from 0, where the slice has `count` parts. */
