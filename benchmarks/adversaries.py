@@ -4,8 +4,8 @@
                                      [--out benchmarks/results/adversaries.csv]
 
 Each query runs on two cores with adaptive execution, stock and with the toggle on, by turns in one process, after two
-runs of each that are not measured. The ratio is the median over rounds of the time with the toggle by stock's in the same
-round. `--memory` measures the largest heap that is left after a garbage collection while a side runs. The young
+runs of each that are not measured. The ratio is the median over rounds of the time with the toggle by stock's in the
+same round. `--memory` measures the largest heap that is left after a garbage collection while a side runs. The young
 generation then has 64 MB, so that garbage is soon gone; such a run says nothing of times.
 
 No threshold of the plugin is tuned to these queries: benchmarks/README.md says to which data they are.

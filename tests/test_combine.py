@@ -150,7 +150,7 @@ def test_states_leave_when_they_take_too_much_memory(
     stock, ours = both(keyed(spark, "pmod(xxhash64(id), 40)", 30_000), F.sort_array(F.collect_list("id")))
     expected = answers(stock)
     with with_conf({"spark.saltwise.local.memory": "800k"}):
-        assert combined(ours)["states"] >= 4 * 2 * 40
+        assert combined(ours)["states"] > 2 * 40
         assert answers(ours) == expected
 
 

@@ -165,11 +165,12 @@ private final class CombineIterator(
   private def outgrown(): Unit = {
     val largest = table.iterator.maxBy(_.rows)
     val added = HeapBytes * (sizeOf(largest.state) - emptyBytes).toDouble / largest.rows
-    val grown = (added * table.iterator.map(_.rows.toLong).sum).toLong
-    if (grown < maxGrown / 2) {
+    val isSlower = added < SlowerGrowth * addedPerRow
+    if (isSlower) {
       addedPerRow = math.max(1, math.ceil(added).toLong)
-      grownBytes = grown
-    } else sendStates()
+      grownBytes = (added * table.iterator.map(_.rows.toLong).sum).toLong
+    }
+    if (!isSlower || grownBytes > maxGrown) sendStates()
   }
 
   private def sendStates(): Unit = {
@@ -209,12 +210,12 @@ private final class CombineIterator(
     val stateBytes = keyOf(filled(0).read(0, row)).getSizeInBytes + emptyBytes
     val atLeast = Combining.rowsThatPay(rowBytes, stateBytes.toDouble, 0)
     if (isFixed || atLeast > Early * batch.rows) atLeast else {
-      val some = filled.take(SampledGroups).map(sample(_, 0))
+      val some = filled.take(SampledGroups).map(sample(_, 0, SampledRows))
       val sampled = some.reduce((a, b) => (a._1 + b._1, a._2 + b._2))
-      val largest = filled.map(bucket => (bucket, bucket.largestRun))
+      val (bucket, largest) = filled.map(bucket => (bucket, bucket.largestRun))
         .maxBy { case (bucket, begin) => bucket.endOfRun(begin) - begin }
-      val added = math.min(perRow(sampled), perRow((sample _).tupled(largest)))
-      addedPerRow = math.ceil(math.min(rowBytes, HeapBytes * added)).toLong
+      val added = math.min(perRow(sampled), perRow(sample(bucket, largest, batch.rows)))
+      addedPerRow = math.ceil(HeapBytes * added).toLong
       Combining.rowsThatPay(rowBytes, stateBytes.toDouble, added)
     }
   }
@@ -222,8 +223,8 @@ private final class CombineIterator(
   private def perRow(sampled: (Long, Long)): Double = sampled._1.toDouble / sampled._2
 
   /** What the first rows of a group add to a state, in bytes, and how many rows these are. */
-  private def sample(bucket: RowBucket, begin: Int): (Long, Long) = {
-    val end = math.min(bucket.endOfRun(begin), begin + SampledRows)
+  private def sample(bucket: RowBucket, begin: Int, rows: Int): (Long, Long) = {
+    val end = math.min(bucket.endOfRun(begin), begin + math.min(rows, MaxSampledRows))
     initializeBuffer(passing)
     (begin until end).foreach(i => processRow(passing, bucket.read(i, row)))
     (math.max(0, sizeOf(passing) - emptyBytes), (end - begin).toLong)
@@ -336,7 +337,10 @@ private[saltwise] object CombineIterator {
   private val ObjectBytes = 160
 
   /** How many bytes of the heap a state takes for each byte that it has when it is sent. */
-  private val HeapBytes = 4
+  private val HeapBytes = 2
+
+  /** A state that grows at this share of the rate of others has stopped to grow, or will. */
+  private val SlowerGrowth = 0.75
 
   /** The table has so few keys that their states stay in the cache, and fewer if they grow. */
   private val TableBytes = 8L << 20
@@ -346,7 +350,7 @@ private[saltwise] object CombineIterator {
   /** What states may grow by in the table: about what the cache of a core takes. */
   private val MaxGrownBytes = 2L << 20
 
-  /** The states of so few keys may grow further, since rows reach them in the cache all the same. */
+  /** The states of so few keys may grow further, since rows find them in the cache anyway. */
   private val FewKeys = 128
 
   /** One part in four of the memory is for states, and the others for rows that wait. */
@@ -354,6 +358,7 @@ private[saltwise] object CombineIterator {
 
   private val SampledGroups = 8
   private val SampledRows = 256
+  private val MaxSampledRows = 1 << 15
 
   private val NoKey = new UnsafeRow(0)
 

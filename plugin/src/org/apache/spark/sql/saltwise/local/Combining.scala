@@ -38,6 +38,10 @@ private[local] final class Combining {
 
   private var headRowsLeft = 0L
   private var sleep = FirstSleep
+
+  // The last look at the batch, if it has grown since. Of so many batches none grows.
+  private var before = Option.empty[Groups]
+  private var noHope = 0
   /** Rows that were combined with states of the table since the last look. */
   var hits = 0L
 
@@ -62,8 +66,7 @@ private[local] final class Combining {
    * room for all, and they are likely to have enough rows in the end.
    */
   def minRowsInTable(groups: Groups, room: Int): Int = {
-    val keys = groups.combinedKeys + groups.otherKeys
-    if (keys <= room && Early * groups.rows >= minRows * keys) 1
+    if (groups.keys <= room && Early * groups.rows >= minRows * groups.keys) 1
     else Seq(minRows, MinRowsInTable, groups.rows / (2 * room + 1)).max
   }
 
@@ -81,22 +84,36 @@ private[local] final class Combining {
    * @return whether the batch should leave; otherwise it goes on to grow
    */
   def look(groups: Groups, maxRows: Double): Boolean = {
-    val leaves = !isHopeful(groups, maxRows)
-    if (!leaves) nextLook = math.min(Growth.toLong * nextLook, Int.MaxValue / 2).toInt
-    else {
-      if (hits + gain(groups) < MinCaught * (hits + groups.rows)) {
-        unseen = sleep
-        sleep = math.min(2 * sleep, MaxSleep)
-        nextLook = FirstLook
-      } else {
-        sleep = FirstSleep
-        if (gain(groups) < MinGain * groups.rows) {
-          headRowsLeft = Unlooked.toLong * groups.rows
-        }
-      }
-      hits = 0
+    val stays = noHope == 0 && maxRows > groups.rows && !keysGrow(groups) &&
+      isHopeful(groups, maxRows)
+    if (stays) {
+      before = Some(groups)
+      nextLook = math.min(Growth.toLong * nextLook, Int.MaxValue / 2).toInt
+    } else leave(groups)
+    !stays
+  }
+
+  private def leave(groups: Groups): Unit = {
+    val gained = gain(groups)
+    if (before.exists(_ => gained < MinGain * groups.rows) || keysGrow(groups)) {
+      noHope = Patience
+      nextLook = FirstLook
+    } else if (noHope > 0) noHope -= 1
+    if (hits + gained < MinCaught * (hits + groups.rows)) {
+      unseen = sleep
+      sleep = math.min(2 * sleep, MaxSleep)
+      nextLook = FirstLook
+    } else {
+      sleep = FirstSleep
+      if (gained < MinGain * groups.rows) headRowsLeft = Unlooked.toLong * groups.rows
     }
-    leaves
+    before = None
+    hits = 0
+  }
+
+  /** The number of keys grows as the rows do: they come and go, and no batch sees them again. */
+  private def keysGrow(groups: Groups): Boolean = before.exists { before =>
+    groups.rows > 0 && groups.keys * before.rows >= AsRowsDo * before.keys * groups.rows
   }
 
   /** How many rows less would cost as much as the states. */
@@ -105,16 +122,19 @@ private[local] final class Combining {
 
   /**
    * Whether a batch that is as large as can be would gain more of its rows: because its groups are
-   * larger, or because other keys have enough rows, in the mean or the most frequent one of them.
+   * larger, or because other keys have enough rows, in the mean or the most frequent one of them. A
+   * state to which rows add too much may be one that stops to grow, like a digest.
    */
-  private def isHopeful(groups: Groups, maxRows: Double): Boolean = {
+  private def isHopeful(groups: Groups, maxRows: Double): Boolean = if (minRows == Never) {
+    groups.rows < MaxRowsToGrow && groups.largestOther >= MinLargest * groups.rows
+  } else {
     val growth = maxRows / groups.rows
     def gained(rows: Double, keys: Double): Double = math.max(0.0, rows - minRows * keys / growth)
     val others = math.max(
       gained(groups.rows - groups.combinedRows, groups.otherKeys),
       gained(groups.largestOther, 1))
     val most = gained(groups.combinedRows, groups.combinedKeys) + others
-    growth > 1 && most - gain(groups) > MinHope * groups.rows
+    most - gain(groups) > MinHope * groups.rows
   }
 }
 
@@ -146,6 +166,16 @@ private[local] object Combining {
   /** A batch grows if it might gain so much more of its rows. */
   private val MinHope = 0.05
 
+  /** After a batch has grown for nothing, so many do not grow. */
+  private val Patience = 16
+
+  /** Keys grow as rows do if their number grows by this share of what that of the rows does. */
+  private val AsRowsDo = 0.75
+
+  /** A key with this share of the rows shows, in so many rows, whether its state stops to grow. */
+  private val MinLargest = 0.02
+  private val MaxRowsToGrow = 1 << 16
+
   /** What a row costs beside its bytes, in bytes. */
   private val RowOverhead = 16
 
@@ -176,7 +206,9 @@ private[local] object Combining {
    * @param largestOther the rows of the most frequent one of them
    */
   final case class Groups(
-      rows: Int, combinedRows: Int, combinedKeys: Int, otherKeys: Double, largestOther: Int)
+      rows: Int, combinedRows: Int, combinedKeys: Int, otherKeys: Double, largestOther: Int) {
+    def keys: Double = combinedKeys + otherKeys
+  }
 
   object Groups {
 
