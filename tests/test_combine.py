@@ -144,6 +144,16 @@ def test_a_state_that_is_large_when_it_is_empty_has_to_earn_its_place(spark: Spa
     assert answers(ours) == answers(stock)
 
 
+def test_rows_that_are_too_wide_to_wait_leave_raw_and_the_others_are_combined(
+    spark: SparkSession, combined: Combined
+) -> None:
+    wide = F.expr("if(id % 10 = 0, repeat('wide', 5000), 'narrow')")
+    stock, ours = both(keyed(spark, "pmod(xxhash64(id), 2000)", 20_000).withColumn("s", wide), F.expr("max_by(s, id)"))
+    found = combined(ours)
+    assert 0.6 * found["rows"] < found["combined"] <= 0.95 * found["rows"]
+    assert answers(ours) == answers(stock)
+
+
 def test_states_leave_when_they_take_too_much_memory(
     spark: SparkSession, with_conf: WithConf, combined: Combined
 ) -> None:

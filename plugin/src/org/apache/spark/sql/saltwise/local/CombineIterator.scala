@@ -134,7 +134,7 @@ private final class CombineIterator(
         combining.hit()
         update(entry, row)
         if (grownBytes > maxGrown) outgrown()
-      } else if (!combining.waits) {
+      } else if (!combining.waits || row.getSizeInBytes > RowBucket.MaxRowBytes) {
         combining.pass()
         ready = row
       } else {

@@ -54,11 +54,13 @@ private[local] final class Combining {
   /** A row joins the batch. */
   def join(): Unit = allRows += 1
 
-  /** A row leaves, since the table does not have its key. */
+  /** A row leaves, since the table does not have its key, or since the row is very wide. */
   def pass(): Unit = {
     headRows += 1
-    headRowsLeft -= 1
-    if (headRowsLeft == 0) nextLook = FirstLook
+    if (headRowsLeft > 0) {
+      headRowsLeft -= 1
+      if (headRowsLeft == 0) nextLook = FirstLook
+    }
   }
 
   /**

@@ -59,7 +59,7 @@ private[local] final class RowBucket(take: Long => Boolean) {
     fits
   }
 
-  private def hasRoom(size: Int): Boolean = offset + size <= PageBytes || size <= PageBytes && {
+  private def hasRoom(size: Int): Boolean = offset + size <= PageBytes || {
     val fits = page + 1 < pages.length || take(PageBytes)
     if (fits) {
       page += 1
@@ -147,6 +147,10 @@ private[local] final class RowBucket(take: Long => Boolean) {
 
 private[local] object RowBucket {
   private val PageBytes = 1 << 13
+
+  /** The most bytes of a row that fits into a page. */
+  val MaxRowBytes: Int = PageBytes - 8
+
   private val MinRows = 1 << 5
   private val HashBits = 0xFFFFFFFF00000000L
 }
