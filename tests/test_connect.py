@@ -79,7 +79,7 @@ found = {
     "py4j": [name for name in sys.modules if name.startswith("py4j")],
 }
 try:
-    rows.skew_groupby("kk")
+    rows.skew_groupby("k", strategy="dchoice")
 except saltwise.SaltwiseValueError as error:
     found["refused"] = str(error)
 print(json.dumps(found))
@@ -95,8 +95,9 @@ def test_a_client_without_py4j_has_everything(server: str, tmp_path: Path) -> No
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["answers"] == dict.fromkeys(found["answers"], found["stock"])
     assert found["status"] == ["loaded           True", f"plugin_version   {saltwise.__version__}"]
-    assert (found["workers"], found["hot"], found["rows"], found["py4j"]) == (4, [[0]], 1000, [])
-    assert found["refused"] == "key is 'kk'; it must be one of k, v; did you mean 'k'?"
+    assert (found["workers"], found["hot"], found["py4j"]) == (4, [[0]], [])
+    assert found["refused"].startswith("strategy is 'dchoice'; it must be one of ")
+    assert found["refused"].endswith("did you mean 'dchoices'?")
 
 
 @pytest.mark.smoke

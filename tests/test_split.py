@@ -80,8 +80,11 @@ def test_spark_coalesces_no_partitions_that_were_sliced(
     spark: SparkSession, with_conf: WithConf, decided: Decided
 ) -> None:
     # Without partitions= the exchange is one of those that Spark may coalesce.
-    coalesce = "spark.sql.adaptive.coalescePartitions"
-    conf = {f"{coalesce}.minPartitionSize": "1b", f"{coalesce}.minPartitionNum": 8, "spark.sql.shuffle.partitions": 8}
+    conf = {
+        "spark.sql.shuffle.partitions": 8,
+        "spark.sql.adaptive.coalescePartitions.minPartitionSize": "1b",
+        "spark.sql.adaptive.advisoryPartitionSizeInBytes": "10k",
+    }
     with with_conf(conf):
         found, plan = decided(grouped(rows(spark)))
     assert found == sorted(map(str, plain(rows(spark)).collect()))
