@@ -24,6 +24,8 @@ from saltwise import jar_path
 TOGGLE = "spark.saltwise.enabled"
 WARM_UP = 2
 """Rounds that are not measured, in which the JVM compiles what both sides run."""
+LONGER = 5
+"""Short queries run in up to so many times as many rounds, until each side has run for a second a round."""
 SIDES = {"stock": "false", "auto": "true"}
 
 
@@ -61,7 +63,7 @@ def run(
     Args:
         spark: a session with the plugin.
         queries: names, and what makes the tables of a query and returns its SQL.
-        rounds: how often each side runs, after :data:`WARM_UP` runs that are not measured.
+        rounds: how often each side runs at least, after :data:`WARM_UP` runs that are not measured.
         out: a CSV file. A query that it has is replaced.
         memory: whether to measure the heap too.
     """
@@ -93,7 +95,8 @@ def measured(spark: SparkSession, name: str, query: str, rounds: int, memory: bo
     seconds: dict[str, list[float]] = {side: [] for side in SIDES}
     heap = dict.fromkeys(SIDES, 0.0)
     what = ""
-    for i in range(-WARM_UP, rounds):
+    i = -WARM_UP
+    while i < rounds or (not memory and i < LONGER * rounds and sum(seconds["stock"]) < rounds):
         # The order changes from round to round.
         for side in list(SIDES)[:: 1 if i % 2 else -1]:
             spark.conf.set(TOGGLE, SIDES[side])
@@ -106,12 +109,13 @@ def measured(spark: SparkSession, name: str, query: str, rounds: int, memory: bo
             if i >= 0:
                 seconds[side].append(taken)
                 heap[side] = max(heap[side], largest())
+        i += 1
     spark.conf.set(TOGGLE, "false")
     ratios = [ours / stock for ours, stock in zip(seconds["auto"], seconds["stock"], strict=True)]
     return Pair(
         name,
         what,
-        rounds,
+        i,
         round(median(seconds["stock"]), 4),
         round(median(ratios), 4),
         round(standard_error(ratios), 4),

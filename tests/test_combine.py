@@ -231,6 +231,44 @@ def test_rows_that_lie_by_key_already_are_not_shuffled(spark: SparkSession, plan
     assert plan_that_ran().count("Exchange hashpartitioning") == 1
 
 
+@pytest.mark.smoke
+def test_runs_of_rows_with_one_key_are_combined_as_they_come(spark: SparkSession, combined: Combined) -> None:
+    stock, ours = both(keyed(spark, "id div 20"), *small())
+    found = combined(ours)
+    assert found["all"] == found["rows"]
+    # A run leaves as a state for each task, and for each change of the way that it meets.
+    assert found["states"] == pytest.approx(found["rows"] / 20, rel=0.02)
+    assert answers(ours) == answers(stock)
+
+
+def test_runs_of_keys_that_come_back_are_not_followed(spark: SparkSession, combined: Combined) -> None:
+    stock, ours = both(keyed(spark, "id div 20 % 500"), *small())
+    assert combined(ours)["states"] == 2 * 500
+    assert answers(ours) == answers(stock)
+
+
+def test_runs_that_end_in_the_middle_of_a_task_give_way_to_a_batch(spark: SparkSession, combined: Combined) -> None:
+    count = 200_000
+    stock, ours = both(keyed(spark, f"if(id % {count} < {count // 2}, id div 20, {DISTINCT})"), *small())
+    found = combined(ours)
+    assert found["combined"] == pytest.approx(found["rows"] / 2, rel=0.05)
+    assert found["raw"] > 0.1 * found["rows"]
+    assert answers(ours) == answers(stock)
+
+
+@settings(max_examples=settings().max_examples // 10)
+@given(lengths=st.lists(st.sampled_from([1, 2, 3, 10, 40]), min_size=1, max_size=8), width=st.sampled_from([1, 3000]))
+def test_runs_of_any_lengths_give_stock_answers(spark: SparkSession, lengths: list[int], width: int) -> None:
+    each = sum(lengths)
+    ends = [sum(lengths[: i + 1]) for i in range(len(lengths))]
+    run = " + ".join(f"int(id % {each} >= {end})" for end in ends)
+    df = keyed(spark, f"(id div {each}) * {len(lengths)} + {run}", 20_000).withColumn(
+        "s", F.expr(f"repeat(string(id % 5), {width})")
+    )
+    stock, ours = both(df, F.max_by("s", "id"), F.sort_array(F.collect_set("v")), F.count("s"))
+    assert answers(ours) == answers(stock)
+
+
 @settings(max_examples=settings().max_examples // 10)
 @given(bursts=st.lists(st.tuples(st.integers(0, 5), st.integers(1, 120)), min_size=1, max_size=25))
 @pytest.mark.parametrize("memory", ["1", "12k", "100k"])

@@ -52,7 +52,7 @@ object SaltwiseConf {
 
   val SketchCapacity: OptionalConfigEntry[Int] = buildConf(Prefix + "sketch.capacity")
     .doc("The number of counters in a SpaceSaving sketch, at least 1/theta. Default: 4/theta, " +
-      "32768 for local and auto, and 10000 for placement.")
+      "and 10000 for placement.")
     .version("0.1.0")
     .intConf
     .createOptional

@@ -55,11 +55,6 @@ private final class CombineIterator(
     else super.generateResultProjection()
 
   private val memory = new StateMemory(TaskContext.get().taskMemoryManager())
-  private lazy val capacity = {
-    val fits = math.min(TableBytes, maxStates) / (ObjectBytes + emptyBytes)
-    fits.min(if (isFixed) MaxKeys else MaxGrowingKeys).max(1).toInt
-  }
-  private lazy val table = new StateTable(capacity)
   private val maxStates = maxMemory / StatesShare
   private val batch = new RowBatch(memory, maxMemory - maxStates)
   val combining = new Combining
@@ -77,6 +72,12 @@ private final class CombineIterator(
     sizeOf(passing)
   }
 
+  private lazy val capacity = {
+    val fits = math.min(TableBytes, maxStates) / (ObjectBytes + emptyBytes)
+    fits.min(if (isFixed) MaxKeys else MaxGrowingKeys).max(1).toInt
+  }
+  private lazy val table = new StateTable(capacity)
+
   // By how much the states of the table have grown, and by how much a row may let them grow.
   private def maxGrown: Long =
     if (table.size <= FewKeys) maxStates else math.min(MaxGrownBytes, maxStates)
@@ -93,6 +94,12 @@ private final class CombineIterator(
   private var raw = 0
   private var leaving: Iterator[Entry] = Iterator.empty
   private var ended = false
+
+  // The key of the last rows, how many they are, and the first of them. The others are in `passing`.
+  private val runKey = UnsafeRow.createFromByteArray(0, keys.length)
+  private var runRows = 0
+  private var first = UnsafeRow.createFromByteArray(0, input.length)
+  private var spare = UnsafeRow.createFromByteArray(0, input.length)
 
   override def hasNext: Boolean = {
     if (ready == null) advance()
@@ -112,6 +119,7 @@ private final class CombineIterator(
   private def advance(): Unit = while (ready == null) {
     if (sending != NotSending) sendNext()
     else if (leaving.hasNext) ready = sent(leaving.next())
+    else if (runRows > 0 && !(combining.follows && in.hasNext)) ready = endRun()
     else if (memory.scarce) giveBack()
     else if (in.hasNext) take(in.next().asInstanceOf[UnsafeRow])
     else if (!ended) {
@@ -129,8 +137,10 @@ private final class CombineIterator(
     } else {
       val key = keyOf(row)
       val hash = hashOf(key)
-      val entry = table.find(hash, key)
-      if (entry != null) {
+      combining.see(hash)
+      val entry = if (combining.follows) null else table.find(hash, key)
+      if (combining.follows) follow(key, row)
+      else if (entry != null) {
         combining.hit()
         update(entry, row)
         if (grownBytes > maxGrown) outgrown()
@@ -147,6 +157,39 @@ private final class CombineIterator(
           if (waiting >= combining.nextLook) look(batch.maxRows)
         }
       }
+    }
+  }
+
+  /** Combines a row with those before it if it has their key. If not, they leave. */
+  private def follow(key: UnsafeRow, row: UnsafeRow): Unit = {
+    combining.follow()
+    if (runRows > 0 && runKey == key) {
+      if (runRows == 1) {
+        initializeBuffer(passing)
+        processRow(passing, first)
+        combinedRows += 1
+      }
+      processRow(passing, row)
+      combinedRows += 1
+      runRows += 1
+      if (runRows * addedPerRow > maxStates) ready = endRun()
+    } else {
+      if (runRows > 0) ready = endRun()
+      runKey.copyFrom(key)
+      first.copyFrom(row)
+      runRows = 1
+    }
+  }
+
+  /** What a run leaves as: its row, if it has only one, or a state. */
+  private def endRun(): UnsafeRow = {
+    val isState = runRows > 1
+    runRows = 0
+    if (isState) sent(runKey, passing) else {
+      val out = first
+      first = spare
+      spare = out
+      out
     }
   }
 
@@ -193,10 +236,12 @@ private final class CombineIterator(
   private def look(maxRows: Double): Unit = {
     batch.buckets.foreach(_.sort())
     combining.minRows = rowsThatPay()
-    if (!ended && combining.minRows != Never) fillTable()
-    val groups = Groups(batch, combining.minRows)
+    val seen = Groups(batch, combining.minRows)
+    val inRuns = !ended && combining.seesRuns(seen, table.size)
+    val groups =
+      if (ended || inRuns || !fillTable(seen)) seen else Groups(batch, combining.minRows)
     val leastRecent = combining.minRecentRows(groups.rows, capacity)
-    if (combining.look(groups, maxRows)) {
+    if (combining.look(groups, maxRows, inRuns)) {
       sending = 0
       send(_.recent < leastRecent)
       table.iterator.foreach(_.recent = 0)
@@ -230,10 +275,10 @@ private final class CombineIterator(
     (math.max(0, sizeOf(passing) - emptyBytes), (end - begin).toLong)
   }
 
-  /** The most frequent keys of the batch move to the table, with all of their rows. */
-  private def fillTable(): Unit = {
-    val room = capacity - table.size
-    val least = combining.minRowsInTable(Groups(batch, combining.minRows), room)
+  /** The most frequent keys move to the table, with all of their rows. Returns whether any did. */
+  private def fillTable(groups: Groups): Boolean = combining.minRows != Never && {
+    val before = table.size
+    val least = combining.minRowsInTable(groups, capacity - before)
     batch.buckets.foreach(bucket => bucket.removeRuns { (begin, end) =>
       if (end - begin < least || table.size == capacity) 0 else {
         val key = keyOf(bucket.read(begin, row)).copy()
@@ -250,6 +295,7 @@ private final class CombineIterator(
         }
       }
     })
+    table.size > before
   }
 
   /**

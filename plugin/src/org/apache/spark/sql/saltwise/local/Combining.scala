@@ -8,7 +8,8 @@ package org.apache.spark.sql.saltwise.local
  * other keys leave as they are. A key with very many rows gets an entry in a small table of states
  * ([[StateTable]]), where its next rows are combined at once. There are three ways:
  *
- *  - ''all'': rows whose key is not in the table wait in the batch.
+ *  - ''all'': rows whose key is not in the table wait in the batch. Where each key comes in one run
+ *    of rows, as in sorted files, none waits: a run is combined as it comes.
  *  - ''head'': they leave, because the batch combined few of its rows. One batch in sixteen looks
  *    for new keys.
  *  - ''raw'': all rows leave without a look at them, because next to none was combined. A batch
@@ -37,13 +38,37 @@ private[local] final class Combining {
   var headRows = 0L
 
   private var headRowsLeft = 0L
+  private var followedLeft = 0
   private var sleep = FirstSleep
+
+  // The runs of rows with the same key since the last look, and the hash of the last row's key.
+  private var runs = 0
+  private var lastHash = 0L
 
   // The last look at the batch, if it has grown since. Of so many batches none grows.
   private var before = Option.empty[Groups]
   private var noHope = 0
   /** Rows that were combined with states of the table since the last look. */
   var hits = 0L
+
+  /** Whether rows are combined with those before them that have the same key. */
+  def follows: Boolean = followedLeft > 0
+
+  /** A row comes whose key has this hash. */
+  def see(hash: Long): Unit = if (hash != lastHash) {
+    lastHash = hash
+    runs += 1
+  }
+
+  /** A row is combined with those before it, or is the first with its key. */
+  def follow(): Unit = {
+    allRows += 1
+    followedLeft -= 1
+    if (followedLeft % FirstLook == 0) {
+      if (minRows.toLong * runs > FirstLook) followedLeft = 0
+      runs = 0
+    }
+  }
 
   /** A row was combined with a state of the table. */
   def hit(): Unit = {
@@ -83,19 +108,47 @@ private[local] final class Combining {
    * Looks back at a batch, and decides how to go on.
    *
    * @param maxRows the most rows that the batch may have
+   * @param inRuns  whether it [[seesRuns]]
    * @return whether the batch should leave; otherwise it goes on to grow
    */
-  def look(groups: Groups, maxRows: Double): Boolean = {
+  def look(groups: Groups, maxRows: Double, inRuns: Boolean): Boolean = {
     val stays = noHope == 0 && maxRows > groups.rows && !keysGrow(groups) &&
-      isHopeful(groups, maxRows)
+      (inRuns || isHopeful(groups, maxRows))
     if (stays) {
       before = Some(groups)
       nextLook = math.min(Growth.toLong * nextLook, Int.MaxValue / 2).toInt
-    } else leave(groups)
+    } else leave(groups, inRuns)
     !stays
   }
 
-  private def leave(groups: Groups): Unit = {
+  /**
+   * Whether nearly each key came in one run of rows, so long that it pays to combine them as they
+   * come, and keys that came before may not come again.
+   *
+   * @param inTable how many keys the table has
+   */
+  def seesRuns(groups: Groups, inTable: Int): Boolean = {
+    val keys = groups.combinedKeys + groups.seenOthers + inTable
+    minRows != Never && runs <= MaxRunsPerKey * keys &&
+      hits + groups.rows >= rowsOfRunThatPay.toLong * runs &&
+      (noHope > 0 || before.isEmpty || keysGrow(groups))
+  }
+
+  private def rowsOfRunThatPay: Int = math.max(2, minRows / RunsPay)
+
+  private def leave(groups: Groups, inRuns: Boolean): Unit = {
+    if (inRuns) {
+      if (noHope == 0) noHope = Patience else noHope -= 1
+      followedLeft = Unlooked * FirstLook
+      minRows = rowsOfRunThatPay
+      nextLook = FirstLook
+    } else choose(groups)
+    before = None
+    hits = 0
+    runs = 0
+  }
+
+  private def choose(groups: Groups): Unit = {
     val gained = gain(groups)
     if (before.exists(_ => gained < MinGain * groups.rows) || keysGrow(groups)) {
       noHope = Patience
@@ -109,8 +162,6 @@ private[local] final class Combining {
       sleep = FirstSleep
       if (gained < MinGain * groups.rows) headRowsLeft = Unlooked.toLong * groups.rows
     }
-    before = None
-    hits = 0
   }
 
   /** The number of keys grows as the rows do: they come and go, and no batch sees them again. */
@@ -165,6 +216,12 @@ private[local] object Combining {
   private val FirstSleep = Unlooked * FirstLook
   private val MaxSleep = 1 << 18
 
+  /** In so many runs may a key come, in the mean, if rows are to be combined as they come. */
+  private val MaxRunsPerKey = 1.1
+
+  /** A row of a run does not wait and is not sorted: a state pays with this part of the rows. */
+  private val RunsPay = 3
+
   /** A batch grows if it might gain so much more of its rows. */
   private val MinHope = 0.05
 
@@ -204,11 +261,17 @@ private[local] object Combining {
    * @param rows         the rows of the batch
    * @param combinedRows those whose keys have at least `minRows` rows
    * @param combinedKeys the number of these keys
-   * @param otherKeys    an estimate of the number of all other keys, seen and unseen
+   * @param seenOthers   the number of the other keys
+   * @param otherKeys    an estimate of their number with those that were not seen
    * @param largestOther the rows of the most frequent one of them
    */
   final case class Groups(
-      rows: Int, combinedRows: Int, combinedKeys: Int, otherKeys: Double, largestOther: Int) {
+      rows: Int,
+      combinedRows: Int,
+      combinedKeys: Int,
+      seenOthers: Int,
+      otherKeys: Double,
+      largestOther: Int) {
     def keys: Double = combinedKeys + otherKeys
   }
 
@@ -231,7 +294,7 @@ private[local] object Combining {
       // Chao's estimate of the keys that were not seen (1984, bias-corrected), from those that were
       // seen once and twice.
       val unseen = 0.5 * ones * math.max(0, ones - 1) / (twos + 1)
-      Groups(rows, combinedRows, combinedKeys, others + unseen, largest)
+      Groups(rows, combinedRows, combinedKeys, others, others + unseen, largest)
     }
   }
 }

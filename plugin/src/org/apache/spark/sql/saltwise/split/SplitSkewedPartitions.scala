@@ -118,8 +118,8 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
    * From Spark 4.2 on, Spark may end a job whose map task writes other rows than before. That is
    * not needed here. For each key, the rows and states that a map task writes stand for all of its
    * rows of this key, and all of them are in the one partition that is the key's hash. A reducer or
-   * a slice reads such a partition of a map task as a whole, from one run, and parts by content are
-   * made only where rows come in the same order. So it is the same to a reducer which run it reads.
+   * a slice reads such a partition of a map task as a whole, from one run: parts by content are
+   * made where there is no Combine. So it is the same to a reducer which run it reads.
    */
   private def letRowsDiffer(stage: ShuffleQueryStageExec): Unit = stage.shuffle match {
     case exchange: ShuffleExchangeExec if exchange.child.isInstanceOf[CombineExec] =>
