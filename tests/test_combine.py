@@ -132,6 +132,14 @@ def test_where_a_state_takes_as_many_bytes_as_its_rows_these_leave_raw(spark: Sp
     assert answers(ours) == answers(stock)
 
 
+def test_digests_of_few_keys_stop_to_grow_so_each_key_gets_one_state(spark: SparkSession, combined: Combined) -> None:
+    digests = [F.expr(f"percentile_approx(id / {divisor}, 0.5, 20)") for divisor in (7, 11, 13)]
+    stock, ours = both(keyed(spark, "id % 20"), *digests)
+    assert combined(ours)["states"] == 2 * 20
+    assert combined(both(keyed(spark, "id % 2000"), *digests)[1])["states"] != 2 * 2000
+    assert stock.count() == ours.count()
+
+
 def test_a_state_that_is_large_when_it_is_empty_has_to_earn_its_place(spark: SparkSession, combined: Combined) -> None:
     sketch = F.expr("hex(count_min_sketch(v, 0.001D, 0.99D, 7))")
     stock, ours = both(keyed(spark, "id % 100", 20_000), sketch)

@@ -78,10 +78,10 @@ private final class CombineIterator(
   }
   private lazy val table = new StateTable(capacity)
 
-  // By how much the states of the table have grown, and by how much a row may let them grow.
-  private def maxGrown: Long =
-    if (table.size <= FewKeys) maxStates else math.min(MaxGrownBytes, maxStates)
+  // By how much the states of the table have grown, the memory that was taken for that, and by how
+  // much a row may let them grow.
   private var grownBytes = 0L
+  private var takenBytes = 0L
   private var addedPerRow = 0L
 
   private var ready: UnsafeRow = _
@@ -143,7 +143,7 @@ private final class CombineIterator(
       else if (entry != null) {
         combining.hit()
         update(entry, row)
-        if (grownBytes > maxGrown) outgrown()
+        if (grownBytes > takenBytes && !takeGrown()) outgrown()
       } else if (!combining.waits || row.getSizeInBytes > RowBucket.MaxRowBytes) {
         combining.pass()
         ready = row
@@ -202,7 +202,20 @@ private final class CombineIterator(
   }
 
   /**
-   * The states have outgrown the cache of a core. They leave, and their keys wait in the next batch
+   * Takes memory for states that have grown, if they may. The states of few keys may take all that
+   * the rows that wait do not, since rows find them in the cache anyway.
+   */
+  private def takeGrown(): Boolean = {
+    val most =
+      if (table.size <= FewKeys) maxMemory - batch.held else math.min(MaxGrownBytes, maxStates)
+    val taken = math.min(grownBytes + GrowthStep, most) - takenBytes
+    val fits = taken > 0 && memory.take(taken)
+    if (fits) takenBytes += taken
+    fits
+  }
+
+  /**
+   * The states have outgrown their memory. They leave, and their keys wait in the next batch
    * again. If the largest state shows that they grow more slowly than was thought, they stay.
    */
   private def outgrown(): Unit = {
@@ -213,11 +226,13 @@ private final class CombineIterator(
       addedPerRow = math.max(1, math.ceil(added).toLong)
       grownBytes = (added * table.iterator.map(_.rows.toLong).sum).toLong
     }
-    if (!isSlower || grownBytes > maxGrown) sendStates()
+    if (!isSlower || grownBytes > takenBytes) sendStates()
   }
 
   private def sendStates(): Unit = {
     send(_ => true)
+    memory.give(takenBytes)
+    takenBytes = 0
     grownBytes = 0
   }
 
@@ -255,25 +270,33 @@ private final class CombineIterator(
     val stateBytes = keyOf(filled(0).read(0, row)).getSizeInBytes + emptyBytes
     val atLeast = Combining.rowsThatPay(rowBytes, stateBytes.toDouble, 0)
     if (isFixed || atLeast > Early * batch.rows) atLeast else {
-      val some = filled.take(SampledGroups).map(sample(_, 0, SampledRows))
-      val sampled = some.reduce((a, b) => (a._1 + b._1, a._2 + b._2))
+      val some = filled.take(SampledGroups).map(sample(_, 0, SampledRows)).reduce(_ + _)
       val (bucket, largest) = filled.map(bucket => (bucket, bucket.largestRun))
         .maxBy { case (bucket, begin) => bucket.endOfRun(begin) - begin }
-      val added = math.min(perRow(sampled), perRow(sample(bucket, largest, batch.rows)))
+      val most = sample(bucket, largest, batch.rows)
+      // Where keys are few, they come so often that a digest stops to grow.
+      val few = bounded.nonEmpty && table.size + Groups(batch, Never).keys <= FewKeys
+      val added =
+        if (few) math.min(some.unboundedPerRow, most.unboundedPerRow)
+        else math.min(some.perRow, most.perRow)
       addedPerRow = math.ceil(HeapBytes * added).toLong
       Combining.rowsThatPay(rowBytes, stateBytes.toDouble, added)
     }
   }
 
-  private def perRow(sampled: (Long, Long)): Double = sampled._1.toDouble / sampled._2
-
-  /** What the first rows of a group add to a state, in bytes, and how many rows these are. */
-  private def sample(bucket: RowBucket, begin: Int, rows: Int): (Long, Long) = {
+  /** What the first rows of a group add to a state. */
+  private def sample(bucket: RowBucket, begin: Int, rows: Int): Sample = {
     val end = math.min(bucket.endOfRun(begin), begin + math.min(rows, MaxSampledRows))
     initializeBuffer(passing)
+    val before = bounded.map(sizeOf(passing, _)).sum
     (begin until end).foreach(i => processRow(passing, bucket.read(i, row)))
-    (math.max(0, sizeOf(passing) - emptyBytes), (end - begin).toLong)
+    val added = math.max(0, sizeOf(passing) - emptyBytes)
+    Sample(end - begin, added, added - bounded.map(sizeOf(passing, _)).sum + before)
   }
+
+  /** The functions whose states stop to grow. */
+  private lazy val bounded =
+    aggregateFunctions.indices.filter(aggregateFunctions(_).isInstanceOf[ApproximatePercentile])
 
   /** The most frequent keys move to the table, with all of their rows. Returns whether any did. */
   private def fillTable(groups: Groups): Boolean = combining.minRows != Never && {
@@ -361,14 +384,14 @@ private final class CombineIterator(
   /** The bytes of a state when it is sent. */
   private def sizeOf(state: InternalRow): Long =
     if (isFixed) state.asInstanceOf[UnsafeRow].getSizeInBytes
-    else 8L * (1 + fields.length) + aggregateFunctions.indices.map { i =>
-      aggregateFunctions(i) match {
-        case typed: TypedImperativeAggregate[_] => serializedSize(typed, state, firstField(i))
-        case function => function.aggBufferAttributes.indices.map { j =>
-          valueSize(state.get(firstField(i) + j, function.aggBufferAttributes(j).dataType))
-        }.sum
-      }
+    else 8L * (1 + fields.length) + aggregateFunctions.indices.map(sizeOf(state, _)).sum
+
+  private def sizeOf(state: InternalRow, i: Int): Long = aggregateFunctions(i) match {
+    case typed: TypedImperativeAggregate[_] => serializedSize(typed, state, firstField(i))
+    case function => function.aggBufferAttributes.indices.map { j =>
+      valueSize(state.get(firstField(i) + j, function.aggBufferAttributes(j).dataType))
     }.sum
+  }
 
   /** By function: the position of its first field in a buffer. */
   private lazy val firstField =
@@ -393,10 +416,9 @@ private[saltwise] object CombineIterator {
   private val MaxKeys = 1 << 13
   private val MaxGrowingKeys = 1 << 10
 
-  /** What states may grow by in the table: about what the cache of a core takes. */
+  /** What the states of many keys may grow by: about what the cache of a core takes. */
   private val MaxGrownBytes = 2L << 20
-
-  /** The states of so few keys may grow further, since rows find them in the cache anyway. */
+  private val GrowthStep = 1L << 20
   private val FewKeys = 128
 
   /** One part in four of the memory is for states, and the others for rows that wait. */
@@ -405,6 +427,14 @@ private[saltwise] object CombineIterator {
   private val SampledGroups = 8
   private val SampledRows = 256
   private val MaxSampledRows = 1 << 15
+
+  /** By how many bytes so many rows let a state grow: all of it, and what does not stop to. */
+  private final case class Sample(rows: Int, bytes: Long, unbounded: Long) {
+    def perRow: Double = bytes.toDouble / rows
+    def unboundedPerRow: Double = unbounded.toDouble / rows
+    def +(that: Sample): Sample =
+      Sample(rows + that.rows, bytes + that.bytes, unbounded + that.unbounded)
+  }
 
   private val NoKey = new UnsafeRow(0)
 

@@ -14,7 +14,8 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 private[local] final class RowBatch(memory: StateMemory, limit: Long) {
   import RowBatch._
 
-  private var held = 0L
+  /** The bytes that it takes. */
+  var held = 0L
   private var added = 0L
   private var addedBytes = 0L
 

@@ -37,7 +37,6 @@ import org.apache.spark.sql.saltwise.plan.AggregatePhases
  * these adds one.
  */
 object SplitSkewedPartitions extends Rule[SparkPlan] {
-  private val MaxParts = 8L
 
   override def apply(plan: SparkPlan): SparkPlan = {
     val undecided = plan.collect { case split: SkewSplitExec => split }
@@ -61,7 +60,7 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
       phases <- AggregatePhases.of(split.child)
       read <- Option(phases.rows).collect { case read: SplitReadExec => read }
       stage <- finishedStage(read)
-    } yield decide(split.options, phases, read, stage)
+    } yield decide(split.options, phases, stage)
     decisions.getOrElse(Nil)
   }
 
@@ -73,7 +72,6 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
   private def decide(
       options: SkewOptions,
       phases: AggregatePhases,
-      read: SplitReadExec,
       stage: ShuffleQueryStageExec): Seq[SparkPlan] = {
     letRowsDiffer(stage)
     val received = Received.of(stage)
@@ -81,22 +79,22 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
     val tasks =
       if (options.workersGiven) partitions
       else adaptiveTasks(received, stage.session.sparkContext)
-    val sliced = received.oversize(tasks).flatMap(
-      slices(stage, _, received, tasks, byContent = read.content.nonEmpty))
-    val split = sliced.map(_.partition).toSet
+    val sliced = received.oversize(tasks).flatMap(slices(stage, _, received, tasks))
+    val split = sliced.map(_.reducerIndex).toSet
     if (split.isEmpty) {
       Seq(phases.inOnePhase(clustered = true, stage), phases.inTwoPhases(stage))
     } else {
       val whole = (0 until partitions).filterNot(split).map { partition =>
-        val spec = CoalescedPartitionSpec(partition, partition + 1, received.bytes(partition))
-        Slices(partition, Seq(spec), Seq(Part(0, 1)))
+        CoalescedPartitionSpec(partition, partition + 1, received.bytes(partition))
       }
-      val slicedBranch = phases.inTwoPhases(slicedPartitions(stage, read, sliced, split.size))
+      def inSlices(specs: Seq[ShufflePartitionSpec]): SparkPlan = phases.inTwoPhases(
+        SlicedPartitionsExec(split.size, specs.length, AQEShuffleReadExec(stage, specs)))
+      val slicedBranch = inSlices(sliced)
       // Where bytes and rows disagree, every partition may be oversize.
       val union = if (whole.isEmpty) slicedBranch else UnionExec(Seq(
         phases.inOnePhase(clustered = false, wholePartitions(stage, received, tasks, split)),
         slicedBranch))
-      Seq(union, phases.inTwoPhases(slicedPartitions(stage, read, whole ++ sliced, split.size)))
+      Seq(union, inSlices(whole ++ sliced))
     }
   }
 
@@ -118,8 +116,8 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
    * From Spark 4.2 on, Spark may end a job whose map task writes other rows than before. That is
    * not needed here. For each key, the rows and states that a map task writes stand for all of its
    * rows of this key, and all of them are in the one partition that is the key's hash. A reducer or
-   * a slice reads such a partition of a map task as a whole, from one run: parts by content are
-   * made where there is no Combine. So it is the same to a reducer which run it reads.
+   * a slice reads such a partition of a map task as a whole, from one run. So it is the same to a
+   * reducer which run it reads.
    */
   private def letRowsDiffer(stage: ShuffleQueryStageExec): Unit = stage.shuffle match {
     case exchange: ShuffleExchangeExec if exchange.child.isInstanceOf[CombineExec] =>
@@ -127,46 +125,17 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
     case _ =>
   }
 
-  private def slicedPartitions(
-      stage: ShuffleQueryStageExec,
-      read: SplitReadExec,
-      slices: Seq[Slices],
-      split: Int): SlicedPartitionsExec = {
-    val reads = AQEShuffleReadExec(stage, slices.flatMap(_.specs))
-    SlicedPartitionsExec(split, slices.flatMap(_.parts), read.content, reads)
-  }
-
-  /** A partition in slices: for each slice, what to read, and which part of it to take. */
-  private final case class Slices(
-      partition: Int, specs: Seq[ShufflePartitionSpec], parts: Seq[Part])
-
-  /**
-   * Cuts a partition by ranges of map tasks. A range is cut further, by content, where one map task
-   * sent too much. Each part reads the whole range, so there are at most `MaxParts` of them.
-   *
-   * @return None where the partition stays in one slice
-   */
+  /** Cuts a partition by ranges of map tasks. Nil where it stays in one slice. */
   private def slices(
       stage: ShuffleQueryStageExec,
       partition: Int,
       received: Received,
-      tasks: Int,
-      byContent: Boolean): Option[Slices] = {
-    val bytes = received.bytes(partition)
-    val target = math.max(1L, bytes / math.ceil(received.load(partition) * tasks).toLong)
-    val ranges = stage.mapStats.flatMap { stats =>
-      ShufflePartitionsUtil.createSkewPartitionSpecs(stats.shuffleId, partition, target)
-    }.map(_.toSeq).getOrElse(
-      Seq(PartialReducerPartitionSpec(partition, 0, stage.shuffle.numMappers, bytes)))
-    val parts = ranges.flatMap { range =>
-      val count =
-        if (!byContent) 1
-        else math.round(range.dataSize.toDouble / target).max(1).min(MaxParts).toInt
-      val spec = range.copy(dataSize = range.dataSize / count)
-      Seq.tabulate(count)(number => (spec, Part(number, count)))
-    }
-    if (parts.length > 1) Some(Slices(partition, parts.map(_._1), parts.map(_._2)))
-    else None
+      tasks: Int): Seq[PartialReducerPartitionSpec] = {
+    val target = received.bytes(partition) / math.ceil(received.load(partition) * tasks).toLong
+    val slices = stage.mapStats.flatMap(stats =>
+      ShufflePartitionsUtil.createSkewPartitionSpecs(
+        stats.shuffleId, partition, math.max(1L, target)))
+    slices.fold(Seq.empty[PartialReducerPartitionSpec])(_.toSeq)
   }
 
   /** As many tasks as Spark itself would use for these bytes. */
