@@ -263,40 +263,38 @@ private final class CombineIterator(
     }
   }
 
-  /** From the sizes of the states of some groups, and of the largest one. */
+  /** From the size of the state of the largest group. */
   private def rowsThatPay(): Int = {
     val rowBytes = batch.rowBytes
-    val filled = batch.buckets.filter(_.rows > 0)
-    val stateBytes = keyOf(filled(0).read(0, row)).getSizeInBytes + emptyBytes
+    val (bucket, begin, end) = largestRun
+    val stateBytes = keyOf(bucket.read(begin, row)).getSizeInBytes + emptyBytes
     val atLeast = Combining.rowsThatPay(rowBytes, stateBytes.toDouble, 0)
     if (isFixed || atLeast > Early * batch.rows) atLeast else {
-      val some = filled.take(SampledGroups).map(sample(_, 0, SampledRows)).reduce(_ + _)
-      val (bucket, largest) = filled.map(bucket => (bucket, bucket.largestRun))
-        .maxBy { case (bucket, begin) => bucket.endOfRun(begin) - begin }
-      val most = sample(bucket, largest, batch.rows)
+      val rows = math.min(end - begin, MaxSampledRows)
+      initializeBuffer(passing)
+      (begin until begin + rows).foreach(i => processRow(passing, bucket.read(i, row)))
       // Where keys are few, they come so often that a digest stops to grow.
       val few = bounded.nonEmpty && table.size + Groups(batch, Never).keys <= FewKeys
-      val added =
-        if (few) math.min(some.unboundedPerRow, most.unboundedPerRow)
-        else math.min(some.perRow, most.perRow)
+      val counted = if (few) growing else aggregateFunctions.indices
+      val sampled = counted.map(sizeOf(passing, _)).sum
+      initializeBuffer(passing)
+      val added = math.max(0L, sampled - counted.map(sizeOf(passing, _)).sum).toDouble / rows
       addedPerRow = math.ceil(HeapBytes * added).toLong
       Combining.rowsThatPay(rowBytes, stateBytes.toDouble, added)
     }
   }
 
-  /** What the first rows of a group add to a state. */
-  private def sample(bucket: RowBucket, begin: Int, rows: Int): Sample = {
-    val end = math.min(bucket.endOfRun(begin), begin + math.min(rows, MaxSampledRows))
-    initializeBuffer(passing)
-    val before = bounded.map(sizeOf(passing, _)).sum
-    (begin until end).foreach(i => processRow(passing, bucket.read(i, row)))
-    val added = math.max(0, sizeOf(passing) - emptyBytes)
-    Sample(end - begin, added, added - bounded.map(sizeOf(passing, _)).sum + before)
-  }
+  /** The functions whose states stop to grow, and the others. */
+  private lazy val (bounded, growing) =
+    aggregateFunctions.indices.partition(aggregateFunctions(_).isInstanceOf[ApproximatePercentile])
 
-  /** The functions whose states stop to grow. */
-  private lazy val bounded =
-    aggregateFunctions.indices.filter(aggregateFunctions(_).isInstanceOf[ApproximatePercentile])
+  private def largestRun: (RowBucket, Int, Int) = {
+    var largest = (batch.buckets(0), 0, 0)
+    for (bucket <- batch.buckets) bucket.foreachRun { (begin, end) =>
+      if (end - begin > largest._3 - largest._2) largest = (bucket, begin, end)
+    }
+    largest
+  }
 
   /** The most frequent keys move to the table, with all of their rows. Returns whether any did. */
   private def fillTable(groups: Groups): Boolean = combining.minRows != Never && {
@@ -424,17 +422,7 @@ private[saltwise] object CombineIterator {
   /** One part in four of the memory is for states, and the others for rows that wait. */
   private val StatesShare = 4
 
-  private val SampledGroups = 8
-  private val SampledRows = 256
   private val MaxSampledRows = 1 << 15
-
-  /** By how many bytes so many rows let a state grow: all of it, and what does not stop to. */
-  private final case class Sample(rows: Int, bytes: Long, unbounded: Long) {
-    def perRow: Double = bytes.toDouble / rows
-    def unboundedPerRow: Double = unbounded.toDouble / rows
-    def +(that: Sample): Sample =
-      Sample(rows + that.rows, bytes + that.bytes, unbounded + that.unbounded)
-  }
 
   private val NoKey = new UnsafeRow(0)
 

@@ -280,7 +280,8 @@ private[local] object Combining {
     /** Keys of the same hash count as one. */
     def apply(batch: RowBatch, minRows: Int): Groups = {
       var rows, combinedRows, combinedKeys, others, ones, twos, largest = 0
-      batch.foreachRun { n =>
+      for (bucket <- batch.buckets) bucket.foreachRun { (begin, end) =>
+        val n = end - begin
         rows += n
         if (n == 1) ones += 1 else if (n == 2) twos += 1
         if (n >= minRows) {

@@ -46,9 +46,6 @@ private[local] final class RowBatch(memory: StateMemory, limit: Long) {
     fits
   }
 
-  /** Calls `f` with the number of rows of each run. */
-  def foreachRun(f: Int => Unit): Unit = buckets.foreach(_.foreachRun(f))
-
   /** Forgets all rows. The memory stays for the next ones. */
   def clear(): Unit = buckets.foreach(_.clear())
 

@@ -84,39 +84,23 @@ private[local] final class RowBucket(take: Long => Boolean) {
     end
   }
 
-  /** Calls `f` with the number of rows of each run. */
-  def foreachRun(f: Int => Unit): Unit = {
+  /** Calls `f` with the first row of each run, and its end. */
+  def foreachRun(f: (Int, Int) => Unit): Unit = {
     var i = 0
     while (i < rows) {
       val end = endOfRun(i)
-      f(end - i)
+      f(i, end)
       i = end
     }
-  }
-
-  /** The first row of the longest run. */
-  def largestRun: Int = {
-    var (largest, most, i) = (0, 0, 0)
-    while (i < rows) {
-      val end = endOfRun(i)
-      if (end - i > most) {
-        largest = i
-        most = end - i
-      }
-      i = end
-    }
-    largest
   }
 
   /** Of each run, given as first row and end, forgets as many of the first rows as `leave`. */
   def removeRuns(leave: (Int, Int) => Int): Unit = {
-    var i, kept = 0
-    while (i < rows) {
-      val end = endOfRun(i)
-      val stay = i + leave(i, end)
+    var kept = 0
+    foreachRun { (begin, end) =>
+      val stay = begin + leave(begin, end)
       System.arraycopy(index, stay, index, kept, end - stay)
       kept += end - stay
-      i = end
     }
     rows = kept
   }

@@ -58,15 +58,11 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
   private def decisionsFor(split: SkewSplitExec): Seq[SparkPlan] = {
     val decisions = for {
       phases <- AggregatePhases.of(split.child)
-      read <- Option(phases.rows).collect { case read: SplitReadExec => read }
-      stage <- finishedStage(read)
+      stage <- Option(phases.rows).collect {
+        case SplitReadExec(stage: ShuffleQueryStageExec) if stage.isMaterialized => stage
+      }
     } yield decide(split.options, phases, stage)
     decisions.getOrElse(Nil)
-  }
-
-  private def finishedStage(read: SplitReadExec): Option[ShuffleQueryStageExec] = read.child match {
-    case stage: ShuffleQueryStageExec if stage.isMaterialized => Some(stage)
-    case _ => None
   }
 
   private def decide(
