@@ -249,6 +249,13 @@ def test_runs_of_rows_with_one_key_are_combined_as_they_come(spark: SparkSession
     assert answers(ours) == answers(stock)
 
 
+def test_a_long_run_leaves_as_one_state(spark: SparkSession, combined: Combined) -> None:
+    stock, ours = both(keyed(spark, "id div 50000"), *mixed())
+    # The first rows of a task leave with the batch in which they waited.
+    assert combined(ours)["states"] == 8 + 2
+    assert answers(ours) == answers(stock)
+
+
 def test_runs_of_keys_that_come_back_are_not_followed(spark: SparkSession, combined: Combined) -> None:
     stock, ours = both(keyed(spark, "id div 20 % 500"), *small())
     assert combined(ours)["states"] == 2 * 500

@@ -95,7 +95,7 @@ private final class CombineIterator(
   private var leaving: Iterator[Entry] = Iterator.empty
   private var ended = false
 
-  // The key of the last rows, how many they are, and the first of them. The others are in `passing`.
+  // The key of the last rows, how many they are, and the first of them. `passing` is their state.
   private val runKey = UnsafeRow.createFromByteArray(0, keys.length)
   private var runRows = 0
   private var first = UnsafeRow.createFromByteArray(0, input.length)
@@ -269,8 +269,8 @@ private final class CombineIterator(
     val (bucket, begin, end) = largestRun
     val stateBytes = keyOf(bucket.read(begin, row)).getSizeInBytes + emptyBytes
     val atLeast = Combining.rowsThatPay(rowBytes, stateBytes.toDouble, 0)
-    if (isFixed || atLeast > Early * batch.rows) atLeast else {
-      val rows = math.min(end - begin, MaxSampledRows)
+    if (isFixed || atLeast > Early * waiting) atLeast else {
+      val rows = math.max(math.min(end - begin, MinSampledRows), (end - begin) / SampledShare)
       initializeBuffer(passing)
       (begin until begin + rows).foreach(i => processRow(passing, bucket.read(i, row)))
       // Where keys are few, they come so often that a digest stops to grow.
@@ -422,7 +422,9 @@ private[saltwise] object CombineIterator {
   /** One part in four of the memory is for states, and the others for rows that wait. */
   private val StatesShare = 4
 
-  private val MaxSampledRows = 1 << 15
+  /** A fourth of the largest group shows how its state grows. */
+  private val SampledShare = 4
+  private val MinSampledRows = 1 << 8
 
   private val NoKey = new UnsafeRow(0)
 

@@ -48,6 +48,7 @@ private[local] final class Combining {
   // The last look at the batch, if it has grown since. Of so many batches none grows.
   private var before = Option.empty[Groups]
   private var noHope = 0
+
   /** Rows that were combined with states of the table since the last look. */
   var hits = 0L
 
@@ -66,6 +67,7 @@ private[local] final class Combining {
     followedLeft -= 1
     if (followedLeft % FirstLook == 0) {
       if (minRows.toLong * runs > FirstLook) followedLeft = 0
+      else if (LongRun.toLong * minRows * runs <= FirstLook) followedLeft = Unlooked * FirstLook
       runs = 0
     }
   }
@@ -113,7 +115,7 @@ private[local] final class Combining {
    */
   def look(groups: Groups, maxRows: Double, inRuns: Boolean): Boolean = {
     val stays = noHope == 0 && maxRows > groups.rows && !keysGrow(groups) &&
-      (inRuns || isHopeful(groups, maxRows))
+      (if (inRuns) !areRunsOf(LongRun * rowsOfRunThatPay, groups) else isHopeful(groups, maxRows))
     if (stays) {
       before = Some(groups)
       nextLook = math.min(Growth.toLong * nextLook, Int.MaxValue / 2).toInt
@@ -123,16 +125,17 @@ private[local] final class Combining {
 
   /**
    * Whether nearly each key came in one run of rows, so long that it pays to combine them as they
-   * come, and keys that came before may not come again.
+   * come. If runs are short, keys that came before must not come again.
    *
    * @param inTable how many keys the table has
    */
   def seesRuns(groups: Groups, inTable: Int): Boolean = {
     val keys = groups.combinedKeys + groups.seenOthers + inTable
     minRows != Never && runs <= MaxRunsPerKey * keys &&
-      hits + groups.rows >= rowsOfRunThatPay.toLong * runs &&
-      (noHope > 0 || before.isEmpty || keysGrow(groups))
+      areRunsOf(rowsOfRunThatPay, groups) && (noHope > 0 || before.isEmpty || keysGrow(groups))
   }
+
+  private def areRunsOf(n: Int, groups: Groups): Boolean = hits + groups.rows >= n.toLong * runs
 
   private def rowsOfRunThatPay: Int = math.max(2, minRows / RunsPay)
 
@@ -222,6 +225,9 @@ private[local] object Combining {
   /** A row of a run does not wait and is not sorted: a state pays with this part of the rows. */
   private val RunsPay = 3
 
+  /** A run with so many times the rows that pay is long: it does not matter if its key returns. */
+  private val LongRun = 16
+
   /** A batch grows if it might gain so much more of its rows. */
   private val MinHope = 0.05
 
@@ -242,7 +248,7 @@ private[local] object Combining {
   private val StateCost = 4.0
 
   /** No state pays if a row adds this share of its bytes to it. */
-  private val MaxAdded = 0.8
+  private val MaxAdded = 0.85
 
   /**
    * The fewest rows for which a state pays.

@@ -27,9 +27,6 @@ private[local] final class RowBatch(memory: StateMemory, limit: Long) {
     fits
   }
 
-  /** The number of rows. */
-  def rows: Int = buckets.map(_.rows).sum
-
   /** The mean size of a row in bytes. */
   def rowBytes: Double = addedBytes.toDouble / math.max(1L, added)
 

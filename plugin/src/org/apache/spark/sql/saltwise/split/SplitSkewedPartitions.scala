@@ -37,7 +37,6 @@ import org.apache.spark.sql.saltwise.plan.AggregatePhases
  * these adds one.
  */
 object SplitSkewedPartitions extends Rule[SparkPlan] {
-
   override def apply(plan: SparkPlan): SparkPlan = {
     val undecided = plan.collect { case split: SkewSplitExec => split }
     undecided.foldLeft(plan) { (before, split) =>
