@@ -259,7 +259,7 @@ def test_throughputs_of_the_waiting_rows() -> None:
 def test_planning_is_compared_with_stock_sparks() -> None:
     planning = [{"query": "q", "side": side, "milliseconds": ms} for side, ms in (("stock", "5"), ("off", "7.5"))]
     assert tables.promises_of_planning(planning) == [
-        tables.Promise("planning, plugin off: q", "≤ 2 ms more", "+2.50 ms", False)
+        tables.Promise("planning, plugin off: q", "≤ 1 ms more", "+2.50 ms", False)
     ]
 
 

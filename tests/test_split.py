@@ -143,10 +143,20 @@ def test_every_partition_may_be_oversize_where_bytes_and_rows_disagree(spark: Sp
     assert "WholePartitions" not in plan
 
 
-def test_what_one_map_task_sent_stays_together(spark: SparkSession, decided: Decided) -> None:
+@pytest.mark.smoke
+def test_one_map_task_is_cut_by_the_content_of_its_rows(spark: SparkSession, decided: Decided) -> None:
     df = from_one_task(spark)
     found, plan = decided(grouped(df, partitions=8))
     assert found == sorted(map(str, plain(df).collect()))
+    assert re.search(r"SlicedPartitions 1 in [45] slices", plan), plan
+
+
+def test_rows_that_a_second_run_may_compute_otherwise_are_not_cut_by_content(
+    spark: SparkSession, decided: Decided
+) -> None:
+    df = from_one_task(spark).select("k", F.rand(1).alias("v"))
+    query = skew_groupby(df.withColumn("k", F.col("k") + F.floor(F.rand(2))), "k", strategy="split", partitions=8)
+    _, plan = decided(query.agg(F.sort_array(F.collect_set("v"))))
     assert "SlicedPartitions" not in plan
 
 
@@ -201,16 +211,12 @@ def below(name: str) -> Callable[[SparkSession], DataFrame]:
         "sorted",
     ],
 )
-def test_split_works_over_any_child(
-    spark: SparkSession, views: None, name: str, with_conf: WithConf, decided: Decided
-) -> None:
-    # Otherwise one map task would read all that a small shuffle below has, and could not be cut.
-    with with_conf({"spark.sql.adaptive.coalescePartitions.enabled": False}):
-        df = below(name)(spark)
-        found, plan = decided(grouped(df, partitions=8))
-        assert found == sorted(map(str, plain(df).collect()))
-        assert "SlicedPartitions 1 in" in plan
-        df.unpersist()
+def test_split_works_over_any_child(spark: SparkSession, views: None, name: str, decided: Decided) -> None:
+    df = below(name)(spark)
+    found, plan = decided(grouped(df, partitions=8))
+    assert found == sorted(map(str, plain(df).collect()))
+    assert "SlicedPartitions 1 in" in plan
+    df.unpersist()
 
 
 def test_split_works_over_buckets(spark: SparkSession, decided: Decided) -> None:

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.saltwise.plan
 
+import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -49,8 +50,8 @@ final case class RewriteSkewGroupBys(adaptive: Boolean) extends Rule[SparkPlan] 
 
   private def rewrite(
       options: SkewOptions, stock: AggregatePhases, logical: Option[LogicalPlan]): SparkPlan = {
-    val inPlace =
-      logical.toSeq.flatMap(_.children).headOption.exists(StableColumns.staysInPlace)
+    val below = logical.toSeq.flatMap(_.children).headOption
+    val inPlace = below.exists(StableColumns.staysInPlace)
     val combines = options.strategy match {
       case Split => false
       // Without adaptive execution nothing tells Spark that other rows are worth the same.
@@ -74,7 +75,15 @@ final case class RewriteSkewGroupBys(adaptive: Boolean) extends Rule[SparkPlan] 
     // Adaptive execution keeps a number of partitions that the user gave.
     val origin = if (options.workersGiven) REPARTITION_BY_NUM else ENSURE_REQUIREMENTS
     val shuffled = SparkCompat.exchange(partitioning, rows, origin)
-    if (!sliced) stock.inOnePhase(raw.keys, aggregates, clustered = true, shuffled)
-    else SkewSplitExec(options, stock.inTwoPhases(raw.keys, aggregates, SplitReadExec(shuffled)))
+    if (!sliced) stock.inOnePhase(raw.keys, aggregates, clustered = true, shuffled) else {
+      // When a task of Combine runs again with less memory, other rows have states.
+      val content = if (combines) Nil else {
+        val stable = below.fold(AttributeSet.empty)(StableColumns(_))
+        raw.columns.filter(column =>
+          column.deterministic && column.references.subsetOf(stable)).map(_.toAttribute)
+      }
+      SkewSplitExec(
+        options, stock.inTwoPhases(raw.keys, aggregates, SplitReadExec(content, shuffled)))
+    }
   }
 }

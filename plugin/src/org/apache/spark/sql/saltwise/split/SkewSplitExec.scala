@@ -30,8 +30,13 @@ final case class SkewSplitExec(options: SkewOptions, child: SparkPlan) extends U
     copy(child = newChild)
 }
 
-/** Marks the exchange that the branches read, once the rows in its partitions are counted. */
-final case class SplitReadExec(child: SparkPlan) extends UnaryExecNode {
+/**
+ * Marks the exchange that the branches read, once the rows in its partitions are counted.
+ *
+ * @param content columns that stay the same when a task runs again, so they may decide which rows
+ *                of a slice a task takes
+ */
+final case class SplitReadExec(content: Seq[Attribute], child: SparkPlan) extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning =
     UnknownPartitioning(child.outputPartitioning.numPartitions)

@@ -2,9 +2,10 @@ package org.apache.spark.sql.saltwise.split
 
 import org.apache.spark.rdd.{PartitionCoalescer, PartitionGroup, RDD}
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection}
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
 import org.apache.spark.sql.execution.{BinaryExecNode, LeafExecNode, SparkPlan}
+import org.apache.spark.sql.saltwise.routing.RepeatableOrderExec
 
 /**
  * A read of a shuffle whose partitions stay as they were decided. Spark coalesces the partitions of
@@ -66,22 +67,46 @@ final case class Packing(tasks: Seq[Seq[Int]], whole: Int, share: Double)
 }
 
 /**
- * Reads the partitions that are split, one slice in each task. A slice is what some of the map
- * tasks sent.
+ * Reads the partitions that are split, one slice in each task.
  *
- * @param split  how many partitions are split
- * @param slices how many tasks read them
+ * A slice is what some of the map tasks sent. Where a single map task sent too much, several tasks
+ * read the same slice, and each takes the rows whose content hashes to its number.
+ *
+ * @param split   how many partitions are split
+ * @param parts   for each of the child's partitions, the part of its rows to take
+ * @param content the columns that choose the part of a row
  */
 final case class SlicedPartitionsExec(
-    split: Int, slices: Int, read: SparkPlan, keep: SparkPlan = KeepPartitionsExec())
+    split: Int,
+    parts: Seq[Part],
+    content: Seq[Attribute],
+    read: SparkPlan,
+    keep: SparkPlan = KeepPartitionsExec())
   extends DecidedRead {
 
-  override def outputPartitioning: Partitioning = UnknownPartitioning(slices)
-  override protected def doExecute(): RDD[InternalRow] = read.execute()
+  override def outputPartitioning: Partitioning = UnknownPartitioning(parts.length)
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val (columns, input, partOfTask) = (content, read.output, parts)
+    read.execute().mapPartitionsWithIndex { (task: Int, in: Iterator[InternalRow]) =>
+      val Part(number, count) = partOfTask(task)
+      if (count == 1) in else {
+        val project = UnsafeProjection.create(columns, input)
+        in.filter { row =>
+          val hash = RepeatableOrderExec.contentHash(project(row))
+          Math.floorMod(hash, count.toLong) == number
+        }
+      }
+    }
+  }
+
   override def simpleString(maxFields: Int): String =
-    s"SlicedPartitions $split in $slices slices"
+    s"SlicedPartitions $split in ${parts.length} slices"
 
   override protected def withNewChildrenInternal(
       newRead: SparkPlan, newKeep: SparkPlan): SlicedPartitionsExec =
     copy(read = newRead, keep = newKeep)
 }
+
+/** The part of a slice with this number, from 0, where the slice has `count` parts. */
+final case class Part(number: Int, count: Int)

@@ -37,6 +37,8 @@ import org.apache.spark.sql.saltwise.plan.AggregatePhases
  * these adds one.
  */
 object SplitSkewedPartitions extends Rule[SparkPlan] {
+  private val MaxParts = 8L
+
   override def apply(plan: SparkPlan): SparkPlan = {
     val undecided = plan.collect { case split: SkewSplitExec => split }
     undecided.foldLeft(plan) { (before, split) =>
@@ -57,16 +59,21 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
   private def decisionsFor(split: SkewSplitExec): Seq[SparkPlan] = {
     val decisions = for {
       phases <- AggregatePhases.of(split.child)
-      stage <- Option(phases.rows).collect {
-        case SplitReadExec(stage: ShuffleQueryStageExec) if stage.isMaterialized => stage
-      }
-    } yield decide(split.options, phases, stage)
+      read <- Option(phases.rows).collect { case read: SplitReadExec => read }
+      stage <- finishedStage(read)
+    } yield decide(split.options, phases, read, stage)
     decisions.getOrElse(Nil)
+  }
+
+  private def finishedStage(read: SplitReadExec): Option[ShuffleQueryStageExec] = read.child match {
+    case stage: ShuffleQueryStageExec if stage.isMaterialized => Some(stage)
+    case _ => None
   }
 
   private def decide(
       options: SkewOptions,
       phases: AggregatePhases,
+      read: SplitReadExec,
       stage: ShuffleQueryStageExec): Seq[SparkPlan] = {
     letRowsDiffer(stage)
     val received = Received.of(stage)
@@ -74,22 +81,22 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
     val tasks =
       if (options.workersGiven) partitions
       else adaptiveTasks(received, stage.session.sparkContext)
-    val sliced = received.oversize(tasks).flatMap(slices(stage, _, received, tasks))
-    val split = sliced.map(_.reducerIndex).toSet
+    val sliced = received.oversize(tasks).flatMap(
+      slices(stage, _, received, tasks, byContent = read.content.nonEmpty))
+    val split = sliced.map(_.partition).toSet
     if (split.isEmpty) {
       Seq(phases.inOnePhase(clustered = true, stage), phases.inTwoPhases(stage))
     } else {
       val whole = (0 until partitions).filterNot(split).map { partition =>
-        CoalescedPartitionSpec(partition, partition + 1, received.bytes(partition))
+        val spec = CoalescedPartitionSpec(partition, partition + 1, received.bytes(partition))
+        Slices(partition, Seq(spec), Seq(Part(0, 1)))
       }
-      def inSlices(specs: Seq[ShufflePartitionSpec]): SparkPlan = phases.inTwoPhases(
-        SlicedPartitionsExec(split.size, specs.length, AQEShuffleReadExec(stage, specs)))
-      val slicedBranch = inSlices(sliced)
+      val slicedBranch = phases.inTwoPhases(slicedPartitions(stage, read, sliced, split.size))
       // Where bytes and rows disagree, every partition may be oversize.
       val union = if (whole.isEmpty) slicedBranch else UnionExec(Seq(
         phases.inOnePhase(clustered = false, wholePartitions(stage, received, tasks, split)),
         slicedBranch))
-      Seq(union, inSlices(whole ++ sliced))
+      Seq(union, phases.inTwoPhases(slicedPartitions(stage, read, whole ++ sliced, split.size)))
     }
   }
 
@@ -111,8 +118,8 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
    * From Spark 4.2 on, Spark may end a job whose map task writes other rows than before. That is
    * not needed here. For each key, the rows and states that a map task writes stand for all of its
    * rows of this key, and all of them are in the one partition that is the key's hash. A reducer or
-   * a slice reads such a partition of a map task as a whole, from one run. So it is the same to a
-   * reducer which run it reads.
+   * a slice reads such a partition of a map task as a whole, from one run: parts by content are
+   * made where there is no Combine. So it is the same to a reducer which run it reads.
    */
   private def letRowsDiffer(stage: ShuffleQueryStageExec): Unit = stage.shuffle match {
     case exchange: ShuffleExchangeExec if exchange.child.isInstanceOf[CombineExec] =>
@@ -120,17 +127,46 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
     case _ =>
   }
 
-  /** Cuts a partition by ranges of map tasks. Nil where it stays in one slice. */
+  private def slicedPartitions(
+      stage: ShuffleQueryStageExec,
+      read: SplitReadExec,
+      slices: Seq[Slices],
+      split: Int): SlicedPartitionsExec = {
+    val reads = AQEShuffleReadExec(stage, slices.flatMap(_.specs))
+    SlicedPartitionsExec(split, slices.flatMap(_.parts), read.content, reads)
+  }
+
+  /** A partition in slices: for each slice, what to read, and which part of it to take. */
+  private final case class Slices(
+      partition: Int, specs: Seq[ShufflePartitionSpec], parts: Seq[Part])
+
+  /**
+   * Cuts a partition by ranges of map tasks. A range is cut further, by content, where one map task
+   * sent too much. Each part reads the whole range, so there are at most `MaxParts` of them.
+   *
+   * @return None where the partition stays in one slice
+   */
   private def slices(
       stage: ShuffleQueryStageExec,
       partition: Int,
       received: Received,
-      tasks: Int): Seq[PartialReducerPartitionSpec] = {
-    val target = received.bytes(partition) / math.ceil(received.load(partition) * tasks).toLong
-    val slices = stage.mapStats.flatMap(stats =>
-      ShufflePartitionsUtil.createSkewPartitionSpecs(
-        stats.shuffleId, partition, math.max(1L, target)))
-    slices.fold(Seq.empty[PartialReducerPartitionSpec])(_.toSeq)
+      tasks: Int,
+      byContent: Boolean): Option[Slices] = {
+    val bytes = received.bytes(partition)
+    val target = math.max(1L, bytes / math.ceil(received.load(partition) * tasks).toLong)
+    val ranges = stage.mapStats.flatMap { stats =>
+      ShufflePartitionsUtil.createSkewPartitionSpecs(stats.shuffleId, partition, target)
+    }.map(_.toSeq).getOrElse(
+      Seq(PartialReducerPartitionSpec(partition, 0, stage.shuffle.numMappers, bytes)))
+    val parts = ranges.flatMap { range =>
+      val count =
+        if (!byContent) 1
+        else math.round(range.dataSize.toDouble / target).max(1).min(MaxParts).toInt
+      val spec = range.copy(dataSize = range.dataSize / count)
+      Seq.tabulate(count)(number => (spec, Part(number, count)))
+    }
+    if (parts.length > 1) Some(Slices(partition, parts.map(_._1), parts.map(_._2)))
+    else None
   }
 
   /** As many tasks as Spark itself would use for these bytes. */
