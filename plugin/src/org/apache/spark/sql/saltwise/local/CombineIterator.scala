@@ -263,13 +263,14 @@ private final class CombineIterator(
     }
   }
 
-  /** From the size of the state of the largest group. */
+  /** From the size of the state of the largest group, where states grow. */
   private def rowsThatPay(): Int = {
     val rowBytes = batch.rowBytes
-    val (bucket, begin, end) = largestRun
-    val stateBytes = keyOf(bucket.read(begin, row)).getSizeInBytes + emptyBytes
+    val someKey = keyOf(batch.buckets.find(_.rows > 0).get.read(0, row))
+    val stateBytes = someKey.getSizeInBytes + emptyBytes
     val atLeast = Combining.rowsThatPay(rowBytes, stateBytes.toDouble, 0)
     if (isFixed || atLeast > Early * waiting) atLeast else {
+      val (bucket, begin, end) = largestRun
       val rows = math.max(math.min(end - begin, MinSampledRows), (end - begin) / SampledShare)
       initializeBuffer(passing)
       (begin until begin + rows).foreach(i => processRow(passing, bucket.read(i, row)))
