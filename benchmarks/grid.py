@@ -116,7 +116,7 @@ def main() -> None:
     parser.add_argument("--fresh", action="store_true", help="forget what was measured before")
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin no cell after so many")
     for name, all_of in (("parts", PARTS), ("kinds", KINDS), ("skews", SKEWS), ("plans", PLANS)):
-        parser.add_argument(f"--{name}", type=some_of(all_of), help=", ".join(all_of))
+        parser.add_argument(f"--{name}", type=some_of(all_of), help=", ".join(all_of).replace("%", "%%"))
     parser.add_argument("--rows", type=int, help="other rows than a part has: the cells go to build/benchmarks")
     parser.add_argument("--rounds", type=int, help="at least so many")
     parser.add_argument(

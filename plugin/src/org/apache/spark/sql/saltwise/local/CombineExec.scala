@@ -52,8 +52,7 @@ final case class CombineExec(
       Seq("rows", "combined", "all", "head", "raw", "states", "peak").map(longMetric)
     child.execute().mapPartitionsWithIndex { (partition: Int, in: Iterator[InternalRow]) =>
       if (in.isEmpty) Iterator.empty else {
-        val out = new CombineIterator(
-          grouping, functions, columns, maxMemory, partition, in)
+        val out = new CombineIterator(grouping, functions, columns, maxMemory, partition, in)
         TaskContext.get().addTaskCompletionListener[Unit] { _ =>
           out.close()
           rows += out.rows

@@ -3,15 +3,13 @@ package org.apache.spark.sql.saltwise.local
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.expressions.aggregate._
-import org.apache.spark.sql.execution.aggregate.AggregationIterator
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
 import org.apache.spark.sql.saltwise.local.Combining.{Early, Groups, Never}
 import org.apache.spark.sql.saltwise.local.StateTable.Entry
-import org.apache.spark.sql.types.{BinaryType, ObjectType}
-import org.apache.spark.unsafe.types.UTF8String
+import org.apache.spark.sql.saltwise.routing.RepeatableOrderExec.contentHash
 
 /**
- * One map task of a [[CombineExec]]. It runs Spark's own Partial for the keys that get a state.
+ * One map task of a [[CombineExec]].
  *
  * A raw row comes in as it leaves: its key, what the aggregates read, and NULL for the state.
  *
@@ -24,36 +22,10 @@ private final class CombineIterator(
     maxMemory: Long,
     partition: Int,
     in: Iterator[InternalRow])
-  extends AggregationIterator(
-    partition, Nil, input, aggregates, Nil, 0, Nil,
-    (expressions, schema) => MutableProjection.create(expressions, schema)) {
+  extends PartialStates(keys, aggregates, input, partition) {
   import CombineIterator._
 
-  private val fields = aggregates.flatMap(_.aggregateFunction.aggBufferAttributes)
   private val keyOf = UnsafeProjection.create(keys, input)
-  private val asState = {
-    val read = keys.zipWithIndex.map { case (key, i) =>
-      BoundReference(i, key.dataType, nullable = true)
-    }
-    val raw = input.slice(keys.length, input.length - 1)
-      .map(column => Literal(null, column.dataType))
-    val state = BoundReference(keys.length, BinaryType, nullable = false)
-    UnsafeProjection.create(read ++ raw :+ state)
-  }
-  private val keyAndState = new JoinedRow
-
-  /**
-   * Whether all fields of a buffer have a fixed length. Such a buffer is an UnsafeRow already, and
-   * needs no generated code to write it. Lazy, because the superclass asks for it while it is
-   * constructed.
-   */
-  private lazy val isFixed = aggregateFunctions.flatMap(_.aggBufferAttributes)
-    .forall(field => UnsafeRow.isFixedLength(field.dataType))
-
-  override protected def generateResultProjection(): (UnsafeRow, InternalRow) => UnsafeRow =
-    if (isFixed) (_, buffer) => buffer.asInstanceOf[UnsafeRow]
-    else super.generateResultProjection()
-
   private val memory = new StateMemory(TaskContext.get().taskMemoryManager())
   private val maxStates = maxMemory / StatesShare
   private val batch = new RowBatch(memory, maxMemory - maxStates)
@@ -62,15 +34,10 @@ private final class CombineIterator(
   // What the metrics show, apart from what `combining` counts.
   var rows = 0L
   var combinedRows = 0L
-  var states = 0L
   def peakMemory: Long = memory.peak
 
   // The state of a group that leaves at once.
   private val passing = emptyState()
-  private lazy val emptyBytes: Long = {
-    initializeBuffer(passing)
-    sizeOf(passing)
-  }
 
   private lazy val capacity = {
     val fits = math.min(TableBytes, maxStates) / (ObjectBytes + emptyBytes)
@@ -118,8 +85,10 @@ private final class CombineIterator(
 
   private def advance(): Unit = while (ready == null) {
     if (sending != NotSending) sendNext()
-    else if (leaving.hasNext) ready = sent(leaving.next())
-    else if (runRows > 0 && !(combining.follows && in.hasNext)) ready = endRun()
+    else if (leaving.hasNext) {
+      val entry = leaving.next()
+      ready = sent(entry.key, entry.state)
+    } else if (runRows > 0 && !(combining.follows && in.hasNext)) ready = endRun()
     else if (memory.scarce) giveBack()
     else if (in.hasNext) take(in.next().asInstanceOf[UnsafeRow])
     else if (!ended) {
@@ -136,7 +105,7 @@ private final class CombineIterator(
       ready = row
     } else {
       val key = keyOf(row)
-      val hash = hashOf(key)
+      val hash = contentHash(key)
       combining.see(hash)
       val entry = if (combining.follows) null else table.find(hash, key)
       if (combining.follows) follow(key, row)
@@ -220,7 +189,7 @@ private final class CombineIterator(
    */
   private def outgrown(): Unit = {
     val largest = table.iterator.maxBy(_.rows)
-    val added = HeapBytes * (sizeOf(largest.state) - emptyBytes).toDouble / largest.rows
+    val added = HeapBytes * (sizes(largest.state).sum - emptySizes.sum).toDouble / largest.rows
     val isSlower = added < SlowerGrowth * addedPerRow
     if (isSlower) {
       addedPerRow = math.max(1, math.ceil(added).toLong)
@@ -270,31 +239,19 @@ private final class CombineIterator(
     val stateBytes = someKey.getSizeInBytes + emptyBytes
     val atLeast = Combining.rowsThatPay(rowBytes, stateBytes.toDouble, 0)
     if (isFixed || atLeast > Early * waiting) atLeast else {
-      val (bucket, begin, end) = largestRun
-      val rows = math.max(math.min(end - begin, MinSampledRows), (end - begin) / SampledShare)
+      val all = Groups(batch, Never)
+      val (bucket, begin) = all.largestBegin
+      val rows = math.max(
+        math.min(all.largestOther, MinSampledRows), all.largestOther / SampledShare)
       initializeBuffer(passing)
       (begin until begin + rows).foreach(i => processRow(passing, bucket.read(i, row)))
+      val grown = sizes(passing).zip(emptySizes).map { case (now, empty) => now - empty }
       // Where keys are few, they come so often that a digest stops to grow.
-      val few = bounded.nonEmpty && table.size + Groups(batch, Never).keys <= FewKeys
-      val counted = if (few) growing else aggregateFunctions.indices
-      val sampled = counted.map(sizeOf(passing, _)).sum
-      initializeBuffer(passing)
-      val added = math.max(0L, sampled - counted.map(sizeOf(passing, _)).sum).toDouble / rows
+      val counted = if (table.size + all.keys <= FewKeys) growing.map(grown) else grown
+      val added = math.max(0L, counted.sum).toDouble / rows
       addedPerRow = math.ceil(HeapBytes * added).toLong
       Combining.rowsThatPay(rowBytes, stateBytes.toDouble, added)
     }
-  }
-
-  /** The functions whose states stop to grow, and the others. */
-  private lazy val (bounded, growing) =
-    aggregateFunctions.indices.partition(aggregateFunctions(_).isInstanceOf[ApproximatePercentile])
-
-  private def largestRun: (RowBucket, Int, Int) = {
-    var largest = (batch.buckets(0), 0, 0)
-    for (bucket <- batch.buckets) bucket.foreachRun { (begin, end) =>
-      if (end - begin > largest._3 - largest._2) largest = (bucket, begin, end)
-    }
-    largest
   }
 
   /** The most frequent keys move to the table, with all of their rows. Returns whether any did. */
@@ -306,13 +263,12 @@ private final class CombineIterator(
         val key = keyOf(bucket.read(begin, row)).copy()
         val entry = new Entry(key, emptyState())
         if (!memory.take(bytesOf(entry))) 0 else {
-          initializeBuffer(entry.state)
           val rows = combine(key, entry.state, bucket, begin, end)
           entry.rows = rows
           entry.recent = rows
           grownBytes += rows * addedPerRow
           combining.hits += rows
-          table.add(hashOf(key), entry)
+          table.add(contentHash(key), entry)
           rows
         }
       }
@@ -360,14 +316,6 @@ private final class CombineIterator(
     }
   }
 
-  private def sent(entry: Entry): UnsafeRow = sent(entry.key, entry.state)
-
-  private def sent(key: UnsafeRow, state: InternalRow): UnsafeRow = {
-    states += 1
-    val bytes = generateOutput(NoKey, state).getBytes
-    asState(keyAndState(key, new GenericInternalRow(Array[Any](bytes))))
-  }
-
   /** The entries of the table for which this holds leave it. */
   private def send(leaves: Entry => Boolean): Unit = {
     val entries = table.remove(leaves)
@@ -376,25 +324,6 @@ private final class CombineIterator(
   }
 
   private def bytesOf(entry: Entry): Long = ObjectBytes + entry.key.getSizeInBytes + emptyBytes
-
-  private def emptyState(): InternalRow =
-    if (isFixed) fixedState(fields.length) else new SpecificInternalRow(fields.map(_.dataType))
-
-  /** The bytes of a state when it is sent. */
-  private def sizeOf(state: InternalRow): Long =
-    if (isFixed) state.asInstanceOf[UnsafeRow].getSizeInBytes
-    else 8L * (1 + fields.length) + aggregateFunctions.indices.map(sizeOf(state, _)).sum
-
-  private def sizeOf(state: InternalRow, i: Int): Long = aggregateFunctions(i) match {
-    case typed: TypedImperativeAggregate[_] => serializedSize(typed, state, firstField(i))
-    case function => function.aggBufferAttributes.indices.map { j =>
-      valueSize(state.get(firstField(i) + j, function.aggBufferAttributes(j).dataType))
-    }.sum
-  }
-
-  /** By function: the position of its first field in a buffer. */
-  private lazy val firstField =
-    aggregateFunctions.map(_.aggBufferAttributes.length).scanLeft(0)(_ + _)
 }
 
 private[saltwise] object CombineIterator {
@@ -426,32 +355,4 @@ private[saltwise] object CombineIterator {
   /** A fourth of the largest group shows how its state grows. */
   private val SampledShare = 4
   private val MinSampledRows = 1 << 8
-
-  private val NoKey = new UnsafeRow(0)
-
-  private def fixedState(fields: Int): UnsafeRow = {
-    val row = new UnsafeRow(fields)
-    val bytes = new Array[Byte](UnsafeRow.calculateBitSetWidthInBytes(fields) + 8 * fields)
-    row.pointTo(bytes, bytes.length)
-    row
-  }
-
-  /** This hash routes no row, so it need not be the hash of the routers. */
-  private def hashOf(key: UnsafeRow): Long =
-    XXH64.hashUnsafeWords(key.getBaseObject, key.getBaseOffset, key.getSizeInBytes, 42L)
-
-  private def serializedSize[T](
-      function: TypedImperativeAggregate[T], state: InternalRow, field: Int): Long =
-    function.serialize(state.get(field, AnyObject).asInstanceOf[T]).length.toLong
-
-  private val AnyObject = ObjectType(classOf[AnyRef])
-
-  private def valueSize(value: Any): Long = value match {
-    case string: UTF8String => string.numBytes.toLong
-    case bytes: Array[Byte] => bytes.length.toLong
-    case row: UnsafeRow => row.getSizeInBytes.toLong
-    case array: UnsafeArrayData => array.getSizeInBytes.toLong
-    case map: UnsafeMapData => map.getSizeInBytes.toLong
-    case _ => 0L
-  }
 }

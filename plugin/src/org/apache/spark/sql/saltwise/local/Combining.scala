@@ -270,6 +270,7 @@ private[local] object Combining {
    * @param seenOthers   the number of the other keys
    * @param otherKeys    an estimate of their number with those that were not seen
    * @param largestOther the rows of the most frequent one of them
+   * @param largestBegin the bucket of these rows, and the first of them
    */
   final case class Groups(
       rows: Int,
@@ -277,7 +278,8 @@ private[local] object Combining {
       combinedKeys: Int,
       seenOthers: Int,
       otherKeys: Double,
-      largestOther: Int) {
+      largestOther: Int,
+      largestBegin: (RowBucket, Int)) {
     def keys: Double = combinedKeys + otherKeys
   }
 
@@ -285,7 +287,8 @@ private[local] object Combining {
 
     /** Keys of the same hash count as one. */
     def apply(batch: RowBatch, minRows: Int): Groups = {
-      var rows, combinedRows, combinedKeys, others, ones, twos, largest = 0
+      var rows, combinedRows, combinedKeys, others, ones, twos, largest, begins = 0
+      var bucketOfLargest = batch.buckets(0)
       for (bucket <- batch.buckets) bucket.foreachRun { (begin, end) =>
         val n = end - begin
         rows += n
@@ -295,13 +298,19 @@ private[local] object Combining {
           combinedKeys += 1
         } else {
           others += 1
-          if (n > largest) largest = n
+          if (n > largest) {
+            largest = n
+            begins = begin
+            bucketOfLargest = bucket
+          }
         }
       }
       // Chao's estimate of the keys that were not seen (1984, bias-corrected), from those that were
       // seen once and twice.
       val unseen = 0.5 * ones * math.max(0, ones - 1) / (twos + 1)
-      Groups(rows, combinedRows, combinedKeys, others, others + unseen, largest)
+      Groups(
+        rows, combinedRows, combinedKeys, others, others + unseen,
+        largest, (bucketOfLargest, begins))
     }
   }
 }

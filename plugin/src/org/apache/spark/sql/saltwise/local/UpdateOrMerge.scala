@@ -15,6 +15,16 @@ import org.apache.spark.sql.types.{DataType, StructField, StructType}
  * The states of all functions of an aggregate are the fields of one row. A raw row has NULL in its
  * place. `first` is the position of the function's first field in that row.
  */
+sealed trait UpdateOrMerge extends AggregateFunction {
+  def inner: AggregateFunction
+  def state: Expression
+
+  override def children: Seq[Expression] = Seq(inner, state)
+  override def dataType: DataType = inner.dataType
+  override def nullable: Boolean = inner.nullable
+  override def toAggString(isDistinct: Boolean): String = inner.toAggString(isDistinct)
+}
+
 object UpdateOrMerge {
 
   /** The aggregates of a reduce side that reads these rows. */
@@ -37,11 +47,8 @@ object UpdateOrMerge {
 
 final case class UpdateOrMergeDeclarative(
     inner: DeclarativeAggregate, state: Expression, first: Int)
-  extends DeclarativeAggregate {
+  extends DeclarativeAggregate with UpdateOrMerge {
 
-  override def children: Seq[Expression] = Seq(inner, state)
-  override def dataType: DataType = inner.dataType
-  override def nullable: Boolean = inner.nullable
   override lazy val aggBufferAttributes: Seq[AttributeReference] = inner.aggBufferAttributes
   override lazy val initialValues: Seq[Expression] = inner.initialValues
   override lazy val evaluateExpression: Expression = inner.evaluateExpression
@@ -64,8 +71,6 @@ final case class UpdateOrMergeDeclarative(
     })
   }
 
-  override def toAggString(isDistinct: Boolean): String = inner.toAggString(isDistinct)
-
   override protected def withNewChildrenInternal(
       children: IndexedSeq[Expression]): UpdateOrMergeDeclarative =
     copy(children(0).asInstanceOf[DeclarativeAggregate], children(1))
@@ -84,7 +89,7 @@ final case class UpdateOrMergeTyped(
     first: Int,
     mutableAggBufferOffset: Int = 0,
     inputAggBufferOffset: Int = 0)
-  extends TypedImperativeAggregate[Any] {
+  extends TypedImperativeAggregate[Any] with UpdateOrMerge {
 
   import UpdateOrMergeTyped._
 
@@ -96,9 +101,6 @@ final case class UpdateOrMergeTyped(
     case _ => false
   }
 
-  override def children: Seq[Expression] = Seq(inner, state)
-  override def dataType: DataType = inner.dataType
-  override def nullable: Boolean = inner.nullable
   override def createAggregationBuffer(): Any = function.createAggregationBuffer()
 
   override def update(buffer: Any, row: InternalRow): Any = {
@@ -139,8 +141,6 @@ final case class UpdateOrMergeTyped(
       both.merged
     case updated => updated
   }
-
-  override def toAggString(isDistinct: Boolean): String = inner.toAggString(isDistinct)
 
   override def withNewMutableAggBufferOffset(offset: Int): ImperativeAggregate =
     copy(mutableAggBufferOffset = offset)
@@ -199,14 +199,11 @@ final case class UpdateOrMergeImperative(
     first: Int,
     mutableAggBufferOffset: Int = 0,
     inputAggBufferOffset: Int = 0)
-  extends ImperativeAggregate {
+  extends ImperativeAggregate with UpdateOrMerge {
 
   /** The function, with its input fields at its position in the row of states. */
   @transient private lazy val merging = inner.withNewInputAggBufferOffset(first)
 
-  override def children: Seq[Expression] = Seq(inner, state)
-  override def dataType: DataType = inner.dataType
-  override def nullable: Boolean = inner.nullable
   override lazy val aggBufferSchema = inner.aggBufferSchema
   override lazy val aggBufferAttributes: Seq[AttributeReference] = inner.aggBufferAttributes
   override lazy val inputAggBufferAttributes: Seq[AttributeReference] =
@@ -220,8 +217,6 @@ final case class UpdateOrMergeImperative(
 
   override def merge(buffer: InternalRow, input: InternalRow): Unit = inner.merge(buffer, input)
   override def eval(buffer: InternalRow): Any = inner.eval(buffer)
-  override def toAggString(isDistinct: Boolean): String = inner.toAggString(isDistinct)
-
   override def withNewMutableAggBufferOffset(offset: Int): ImperativeAggregate =
     copy(inner.withNewMutableAggBufferOffset(offset), mutableAggBufferOffset = offset)
   override def withNewInputAggBufferOffset(offset: Int): ImperativeAggregate =

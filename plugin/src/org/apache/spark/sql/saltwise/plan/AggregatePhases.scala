@@ -84,17 +84,14 @@ final case class AggregatePhases(
 object AggregatePhases {
 
   /** None where Spark needs no shuffle between the phases. */
-  def of(stock: SparkPlan): Option[AggregatePhases] = stock match {
-    case last: BaseAggregateExec => belowSort(last.child) match {
-      case exchange: ShuffleExchangeExec => exchange.child match {
-        case first: BaseAggregateExec if hasMode(last, Final) && hasMode(first, Partial) =>
-          Some(AggregatePhases(last, exchange, first))
-        case _ => None
+  def of(stock: SparkPlan): Option[AggregatePhases] =
+    Option(stock)
+      .collect { case last: BaseAggregateExec if hasMode(last, Final) => last }
+      .map(last => (last, belowSort(last.child)))
+      .collect { case (last, exchange: ShuffleExchangeExec) => (last, exchange, exchange.child) }
+      .collect { case (last, exchange, first: BaseAggregateExec) if hasMode(first, Partial) =>
+        AggregatePhases(last, exchange, first)
       }
-      case _ => None
-    }
-    case _ => None
-  }
 
   private def hasMode(node: BaseAggregateExec, mode: AggregateMode): Boolean =
     node.aggregateExpressions.forall(_.mode == mode)

@@ -2,22 +2,18 @@ package org.apache.spark.sql.saltwise.split
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
+import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.saltwise.SkewOptions
+import org.apache.spark.sql.saltwise.plan.TransparentExec
 
 /**
  * The place where the branches of a split will meet: an aggregate in two phases over a
  * [[SplitReadExec]]. It is also correct if nothing decides.
  */
-final case class SkewSplitExec(options: SkewOptions, child: SparkPlan) extends UnaryExecNode {
-  override def output: Seq[Attribute] = child.output
-  override def outputPartitioning: Partitioning = child.outputPartitioning
-  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
-  override protected def doExecute(): RDD[InternalRow] = child.execute()
-
+final case class SkewSplitExec(options: SkewOptions, child: SparkPlan) extends TransparentExec {
   override def simpleString(maxFields: Int): String = {
     val keys = child match {
       case aggregate: BaseAggregateExec => aggregate.groupingExpressions.mkString("[", ", ", "]")

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.saltwise.split
 
 import org.apache.spark.SparkContext
+import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive._
@@ -57,23 +58,19 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
    * operators above were planned with. None while the exchange has not run.
    */
   private def decisionsFor(split: SkewSplitExec): Seq[SparkPlan] = {
-    val decisions = for {
-      phases <- AggregatePhases.of(split.child)
-      read <- Option(phases.rows).collect { case read: SplitReadExec => read }
-      stage <- finishedStage(read)
-    } yield decide(split.options, phases, read, stage)
-    decisions.getOrElse(Nil)
-  }
-
-  private def finishedStage(read: SplitReadExec): Option[ShuffleQueryStageExec] = read.child match {
-    case stage: ShuffleQueryStageExec if stage.isMaterialized => Some(stage)
-    case _ => None
+    AggregatePhases.of(split.child).toSeq.flatMap { phases =>
+      phases.rows match {
+        case SplitReadExec(content, stage: ShuffleQueryStageExec) if stage.isMaterialized =>
+          decide(split.options, phases, content, stage)
+        case _ => Nil
+      }
+    }
   }
 
   private def decide(
       options: SkewOptions,
       phases: AggregatePhases,
-      read: SplitReadExec,
+      content: Seq[Attribute],
       stage: ShuffleQueryStageExec): Seq[SparkPlan] = {
     letRowsDiffer(stage)
     val received = Received.of(stage)
@@ -82,7 +79,7 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
       if (options.workersGiven) partitions
       else adaptiveTasks(received, stage.session.sparkContext)
     val sliced = received.oversize(tasks).flatMap(
-      slices(stage, _, received, tasks, byContent = read.content.nonEmpty))
+      slices(stage, _, received, tasks, byContent = content.nonEmpty))
     val split = sliced.map(_.partition).toSet
     if (split.isEmpty) {
       Seq(phases.inOnePhase(clustered = true, stage), phases.inTwoPhases(stage))
@@ -91,12 +88,12 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
         val spec = CoalescedPartitionSpec(partition, partition + 1, received.bytes(partition))
         Slices(partition, Seq(spec), Seq(Part(0, 1)))
       }
-      val slicedBranch = phases.inTwoPhases(slicedPartitions(stage, read, sliced, split.size))
+      val slicedBranch = phases.inTwoPhases(slicedPartitions(stage, content, sliced, split.size))
       // Where bytes and rows disagree, every partition may be oversize.
       val union = if (whole.isEmpty) slicedBranch else UnionExec(Seq(
         phases.inOnePhase(clustered = false, wholePartitions(stage, received, tasks, split)),
         slicedBranch))
-      Seq(union, phases.inTwoPhases(slicedPartitions(stage, read, whole ++ sliced, split.size)))
+      Seq(union, phases.inTwoPhases(slicedPartitions(stage, content, whole ++ sliced, split.size)))
     }
   }
 
@@ -129,11 +126,11 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
 
   private def slicedPartitions(
       stage: ShuffleQueryStageExec,
-      read: SplitReadExec,
+      content: Seq[Attribute],
       slices: Seq[Slices],
       split: Int): SlicedPartitionsExec = {
     val reads = AQEShuffleReadExec(stage, slices.flatMap(_.specs))
-    SlicedPartitionsExec(split, slices.flatMap(_.parts), read.content, reads)
+    SlicedPartitionsExec(split, slices.flatMap(_.parts), content, reads)
   }
 
   /** A partition in slices: for each slice, what to read, and which part of it to take. */

@@ -1,0 +1,81 @@
+package org.apache.spark.sql.saltwise.local
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate._
+import org.apache.spark.sql.execution.aggregate.AggregationIterator
+import org.apache.spark.sql.types.BinaryType
+
+/** Spark's own Partial, one state at a time: how a state begins, what it takes, how it is sent. */
+private[local] abstract class PartialStates(
+    keys: Seq[Attribute],
+    aggregates: Seq[AggregateExpression],
+    input: Seq[Attribute],
+    partition: Int)
+  extends AggregationIterator(
+    partition, Nil, input, aggregates, Nil, 0, Nil,
+    (expressions, schema) => MutableProjection.create(expressions, schema)) {
+
+  private val fields = aggregates.flatMap(_.aggregateFunction.aggBufferAttributes).map(_.dataType)
+  private val asState = {
+    val read = keys.zipWithIndex.map { case (key, i) =>
+      BoundReference(i, key.dataType, nullable = true)
+    }
+    val raw = input.slice(keys.length, input.length - 1)
+      .map(column => Literal(null, column.dataType))
+    val state = BoundReference(keys.length, BinaryType, nullable = false)
+    UnsafeProjection.create(read ++ raw :+ state)
+  }
+  private val keyAndState = new JoinedRow
+  private val noKey = new UnsafeRow(0)
+
+  /** How many states were sent. */
+  var states = 0L
+
+  /**
+   * Whether all fields of a buffer have a fixed length. Such a buffer is an UnsafeRow already, and
+   * needs no generated code to write it. Lazy, because the superclass asks for it while it is
+   * constructed.
+   */
+  protected lazy val isFixed: Boolean = aggregateFunctions.flatMap(_.aggBufferAttributes)
+    .forall(field => UnsafeRow.isFixedLength(field.dataType))
+
+  override protected def generateResultProjection(): (UnsafeRow, InternalRow) => UnsafeRow =
+    if (isFixed) (_, buffer) => buffer.asInstanceOf[UnsafeRow]
+    else super.generateResultProjection()
+
+  protected def emptyState(): InternalRow = {
+    val state =
+      if (isFixed) UnsafeRow.createFromByteArray(fixedBytes, fields.length)
+      else new SpecificInternalRow(fields)
+    initializeBuffer(state)
+    state
+  }
+
+  private def fixedBytes: Int =
+    UnsafeRow.calculateBitSetWidthInBytes(fields.length) + 8 * fields.length
+
+  /** The bytes of a state before its first row, and of each of its fields. */
+  protected lazy val emptyBytes: Long = fixedBytes + emptySizes.sum
+  protected lazy val emptySizes: Seq[Long] = sizes(emptyState())
+
+  /** The bytes that each field takes, beside its word in the row, when a state is sent. */
+  protected def sizes(state: InternalRow): Seq[Long] = {
+    // Spark writes the bytes of an object in its place, so a copy is sent.
+    val row = generateOutput(noKey, state.copy())
+    fields.indices.map(i => if (UnsafeRow.isFixedLength(fields(i))) 0L else row.getLong(i).toInt)
+  }
+
+  /** The fields whose values may grow as long as rows come. A digest stops to grow. */
+  protected lazy val growing: Seq[Int] =
+    aggregates.map(_.aggregateFunction).flatMap { function =>
+      function.aggBufferAttributes.map(_ => !function.isInstanceOf[ApproximatePercentile])
+    }.zipWithIndex.collect { case (true, i) => i }
+
+  /** The row that carries a state. */
+  protected def sent(key: UnsafeRow, state: InternalRow): UnsafeRow = {
+    states += 1
+    val bytes = generateOutput(noKey, state).getBytes
+    asState(keyAndState(key, new GenericInternalRow(Array[Any](bytes))))
+  }
+}
