@@ -5,8 +5,8 @@
 
 Each query runs on two cores with adaptive execution, stock and with the toggle on, by turns in one process, after two
 runs of each that are not measured. The ratio is the median over rounds of the time with the toggle by stock's in the
-same round. `--memory` measures the largest heap that is left after a garbage collection while a side runs. The young
-generation then has 64 MB, so that garbage is soon gone; such a run says nothing of times.
+same round. `--memory` measures the largest heap that is left after a garbage collection while a side runs, and
+collects all the time; such a run says nothing of times.
 
 No threshold of the plugin is tuned to these queries: benchmarks/README.md says to which data they are.
 """
@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -46,8 +47,14 @@ def main() -> None:
     names = given.only or list(ADVERSARIES)
     if unknown := [name for name in names if name not in ADVERSARIES]:
         parser.error(f"--only has {unknown[0]!r}; it must name some of {', '.join(ADVERSARIES)}.")
-    options = {"spark__driver__extraJavaOptions": "-XX:+UseSerialGC -Xmn64m"} if given.memory else {}
-    spark = session(spark__sql__adaptive__enabled="true", spark__sql__shuffle__partitions="16", **options)
+    options = {"spark__driver__extraJavaOptions": "-XX:+UseSerialGC"} if given.memory else {}
+    warehouse = tempfile.TemporaryDirectory(prefix="saltwise-warehouse-")
+    spark = session(
+        spark__sql__adaptive__enabled="true",
+        spark__sql__shuffle__partitions="16",
+        spark__sql__warehouse__dir=warehouse.name,
+        **options,
+    )
     run(
         spark,
         [(name, lambda name=name: ADVERSARIES[name](spark, given.rows)) for name in names],  # type: ignore[misc]

@@ -6,7 +6,7 @@ import csv
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -21,12 +21,18 @@ from rich.table import Table
 
 from saltwise import jar_path
 
+Sides = Mapping[str, Mapping[str, str]]
+
 TOGGLE = "spark.saltwise.enabled"
 WARM_UP = 2
 """Rounds that are not measured, in which the JVM compiles what both sides run."""
 LONGER = 5
 """Short queries run in up to so many times as many rounds, until each side has run for a second a round."""
-SIDES = {"stock": "false", "auto": "true"}
+BYPASSES = "spark.sql.execution.bypassPartialAggregation"
+SIDES = {"stock": {TOGGLE: "false"}, "auto": {TOGGLE: "true"}}
+"""The confs of each side."""
+BYPASS = {"stock": {TOGGLE: "false", BYPASSES: "true"}, "auto": {TOGGLE: "true", BYPASSES: "false"}}
+"""All rows are sent as they are, instead of stock Spark's partial aggregates."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,7 @@ def run(
     rounds: int,
     out: Path,
     memory: bool = False,
+    sides: Sides = SIDES,
 ) -> list[Pair]:
     """Measure queries one after the other, and write what was measured after each of them.
 
@@ -66,11 +73,12 @@ def run(
         rounds: how often each side runs at least, after :data:`WARM_UP` runs that are not measured.
         out: a CSV file. A query that it has is replaced.
         memory: whether to measure the heap too.
+        sides: the confs of each side.
     """
     table = Table("query", "stock s", "auto / stock", "did", *(["stock MB", "auto MB"] if memory else []))
     found = []
     for name, prepared in queries:
-        pair = measured(spark, name, prepared(), rounds, memory)
+        pair = measured(spark, name, prepared(), rounds, memory, sides)
         found.append(pair)
         write(out, pair)
         console.print(line(pair), soft_wrap=True)
@@ -91,15 +99,16 @@ def line(pair: Pair) -> str:
     return f"{pair.query:40} {pair.stock_seconds:6.2f} s  x {pair.ratio:.3f} ± {pair.error:.3f}  {pair.did}{heap}"
 
 
-def measured(spark: SparkSession, name: str, query: str, rounds: int, memory: bool) -> Pair:
-    seconds: dict[str, list[float]] = {side: [] for side in SIDES}
-    heap = dict.fromkeys(SIDES, 0.0)
+def measured(spark: SparkSession, name: str, query: str, rounds: int, memory: bool, sides: Sides) -> Pair:
+    seconds: dict[str, list[float]] = {side: [] for side in sides}
+    heap = dict.fromkeys(sides, 0.0)
     what = ""
     i = -WARM_UP
     while i < rounds or (not memory and i < LONGER * rounds and sum(seconds["stock"]) < rounds):
         # The order changes from round to round.
-        for side in list(SIDES)[:: 1 if i % 2 else -1]:
-            spark.conf.set(TOGGLE, SIDES[side])
+        for side in list(sides)[:: 1 if i % 2 else -1]:
+            for conf, value in sides[side].items():
+                spark.conf.set(conf, value)
             with live_heap(spark) if memory else nothing() as largest:
                 started = time.perf_counter()
                 spark.sql(query).write.format("noop").mode("overwrite").save()
@@ -110,7 +119,8 @@ def measured(spark: SparkSession, name: str, query: str, rounds: int, memory: bo
                 seconds[side].append(taken)
                 heap[side] = max(heap[side], largest())
         i += 1
-    spark.conf.set(TOGGLE, "false")
+    for conf in sides["stock"]:
+        spark.conf.unset(conf)
     ratios = [ours / stock for ours, stock in zip(seconds["auto"], seconds["stock"], strict=True)]
     return Pair(
         name,
@@ -154,10 +164,9 @@ def nothing() -> Iterator[Callable[[], float]]:
 
 @contextmanager
 def live_heap(spark: SparkSession) -> Iterator[Callable[[], float]]:
-    """Watch the heap after garbage collections inside of a `with` block; then returns the largest one in MB."""
+    """Collect garbage again and again inside of a `with` block; then returns the largest heap that was left, in MB."""
     jvm = spark._jvm
     assert jvm is not None
-    jvm.System.gc()
     pools = [
         pool
         for pool in jvm.java.lang.management.ManagementFactory.getMemoryPoolMXBeans()
@@ -167,7 +176,8 @@ def live_heap(spark: SparkSession) -> Iterator[Callable[[], float]]:
 
     def watch() -> None:
         nonlocal largest
-        while not done.wait(0.02):
+        while not done.wait(0.1):
+            jvm.System.gc()
             usages = (pool.getCollectionUsage() for pool in pools)
             largest = max(largest, sum(usage.getUsed() for usage in usages if usage is not None) / 2**20)
 

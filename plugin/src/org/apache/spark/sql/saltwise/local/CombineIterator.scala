@@ -241,8 +241,7 @@ private final class CombineIterator(
     if (isFixed || atLeast > Early * waiting) atLeast else {
       val all = Groups(batch, Never)
       val (bucket, begin) = all.largestBegin
-      val rows = math.max(
-        math.min(all.largestOther, MinSampledRows), all.largestOther / SampledShare)
+      val rows = math.max(all.largestOther / SampledShare, MinSampledRows).min(all.largestOther)
       initializeBuffer(passing)
       (begin until begin + rows).foreach(i => processRow(passing, bucket.read(i, row)))
       val grown = sizes(passing).zip(emptySizes).map { case (now, empty) => now - empty }

@@ -308,9 +308,8 @@ private[local] object Combining {
       // Chao's estimate of the keys that were not seen (1984, bias-corrected), from those that were
       // seen once and twice.
       val unseen = 0.5 * ones * math.max(0, ones - 1) / (twos + 1)
-      Groups(
-        rows, combinedRows, combinedKeys, others, others + unseen,
-        largest, (bucketOfLargest, begins))
+      Groups(rows, combinedRows, combinedKeys, others, others + unseen, largest,
+        (bucketOfLargest, begins))
     }
   }
 }

@@ -1,5 +1,8 @@
 package org.apache.spark.sql.saltwise.local
 
+import java.lang.Double.compare
+import java.util.Arrays
+
 import org.apache.spark.sql.catalyst.expressions.aggregate.ApproximatePercentile.PercentileDigest
 import org.apache.spark.sql.catalyst.util.QuantileSummaries
 import org.apache.spark.sql.catalyst.util.QuantileSummaries.Stats
@@ -32,27 +35,31 @@ object QuantileMerge {
     }
 
   /** All samples, in ascending order of their values. */
-  private def merged(summaries: IndexedSeq[QuantileSummaries]): IndexedSeq[Stats] = {
+  private def merged(summaries: IndexedSeq[QuantileSummaries]): Array[Stats] = {
     val uncertainty = summaries.map(one => math.floor(2 * one.relativeError * one.count).toLong)
     val left = summaries.map(_.sampled.length).toArray
+    val samples = left.indices.toArray.flatMap(i => summaries(i).sampled.map(Sample(_, i)))
+    // The samples of a summary are sorted already, so this merges runs.
+    Arrays.sort[Sample](samples, (a: Sample, b: Sample) => compare(a.stats.value, b.stats.value))
     // The sum over the summaries that have samples on both sides of the current one.
     var uncertain = 0L
-    summaries.indices.flatMap(i => summaries(i).sampled.map(sample => (i, sample)))
-      .sortWith { case ((_, a), (_, b)) => java.lang.Double.compare(a.value, b.value) < 0 }
-      .map { case (i, sample) =>
-        if (left(i) == summaries(i).sampled.length) uncertain += uncertainty(i)
-        left(i) -= 1
-        val delta = sample.delta + uncertain - uncertainty(i)
-        if (left(i) == 0) uncertain -= uncertainty(i)
-        sample.copy(delta = delta)
-      }
+    samples.map { case Sample(sample, i) =>
+      if (left(i) == summaries(i).sampled.length) uncertain += uncertainty(i)
+      left(i) -= 1
+      val delta = sample.delta + uncertain - uncertainty(i)
+      if (left(i) == 0) uncertain -= uncertainty(i)
+      sample.copy(delta = delta)
+    }
   }
+
+  /** A sample, and the number of its summary. */
+  private final case class Sample(stats: Stats, summary: Int)
 
   /**
    * Joins neighbours where the joined sample stands for less than `maxRanks`. The smallest and the
    * largest value stay.
    */
-  private def compressed(samples: IndexedSeq[Stats], maxRanks: Double): Array[Stats] = {
+  private def compressed(samples: Array[Stats], maxRanks: Double): Array[Stats] = {
     var kept = List(samples.last)
     for (i <- samples.length - 2 until 0 by -1) {
       val (sample, next) = (samples(i), kept.head)
