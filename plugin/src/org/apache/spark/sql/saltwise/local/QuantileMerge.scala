@@ -1,7 +1,6 @@
 package org.apache.spark.sql.saltwise.local
 
-import java.lang.Double.compare
-import java.util.Arrays
+import java.util.{Arrays, Comparator}
 
 import org.apache.spark.sql.catalyst.expressions.aggregate.ApproximatePercentile.PercentileDigest
 import org.apache.spark.sql.catalyst.util.QuantileSummaries
@@ -40,7 +39,8 @@ object QuantileMerge {
     val left = summaries.map(_.sampled.length).toArray
     val samples = left.indices.toArray.flatMap(i => summaries(i).sampled.map(Sample(_, i)))
     // The samples of a summary are sorted already, so this merges runs.
-    Arrays.sort[Sample](samples, (a: Sample, b: Sample) => compare(a.stats.value, b.stats.value))
+    val order: Comparator[Sample] = (a, b) => java.lang.Double.compare(a.stats.value, b.stats.value)
+    Arrays.sort(samples, order)
     // The sum over the summaries that have samples on both sides of the current one.
     var uncertain = 0L
     samples.map { case Sample(sample, i) =>
