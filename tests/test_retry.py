@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 
-def ends_of(strategies: str, runs: int) -> list[dict[str, Any]]:
+def ends_of(strategies: str, runs: int, aggregates: str = "counts") -> list[dict[str, Any]]:
     """How the queries of each strategy ended, so many of each, an executor lost in each."""
     script = Path(__file__).with_name("retry.py")
     done = subprocess.run(
-        [sys.executable, str(script), "--runs", str(runs), "--strategies", strategies],
+        [sys.executable, str(script), "--runs", str(runs), "--strategies", strategies, "--aggregates", aggregates],
         env=os.environ | {"PYSPARK_PYTHON": sys.executable},
         capture_output=True,
         text=True,
@@ -49,4 +49,15 @@ def test_a_lost_executor_neither_changes_an_answer_nor_ends_the_job(strategies: 
 def test_local_over_a_shuffle_is_right_or_ended_by_spark(runs: int) -> None:
     [end] = ends_of("local", runs)
     assert "wrong" not in end, end
-    assert all(how == "right" or "indeterminate output" in how for how in end.keys() - {"strategy", "spark"}), end
+    assert all(
+        how == "right" or "indeterminate output" in how for how in end.keys() - {"strategy", "aggregates", "spark"}
+    ), end
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("strategies", "runs"), [("auto", 1), pytest.param("stock,auto,split", 6, marks=pytest.mark.full)]
+)
+def test_states_of_objects_are_right_wherever_an_executor_is_lost(strategies: str, runs: int) -> None:
+    ends = ends_of(strategies, runs, "objects")
+    assert [end.get("right") for end in ends] == [runs] * len(ends), ends

@@ -1,0 +1,260 @@
+"""One round of a balancer: which key groups move, within a budget, and only if that gains more than it costs.
+
+The planners are the papers' algorithms: `flux`, `milp`, `albic` (Madsen, Zhou, Cao, "Integrative Dynamic
+Reconfiguration in a Parallel Stream Processing Engine"), `elb`, `clb` and `uhlb` (Guo and Zhou, "Stateful Load
+Balancing for Parallel Stream Processing"). What they leave open is decided here: the budget of those that have none,
+nodes that leave, and whether a plan is worth its moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from ..errors import SaltwiseValueError
+from .albic import albic
+from .clb import clb
+from .cluster import Cluster, Floats, Ints, loads_of
+from .elb import elb
+from .flux import flux
+from .milp import InfeasibleError, OutOfTimeError, milp
+from .traffic import Traffic
+from .uhlb import uhlb
+
+EVEN = 1.05
+"""Loads whose largest is at most this multiple of their mean are even: nothing is planned."""
+
+
+class Window(NamedTuple):
+    """What is known after some batches."""
+
+    cluster: Cluster
+    """Loads are mean seconds in a batch; the cost of a key group is the bytes of its state."""
+    series: Floats
+    """The load of each key group in each batch, the latest one last, shape (batches, |G|)."""
+    traffic: Traffic | None = None
+    """What key groups send to each other; only `albic` reads it."""
+
+
+class Budget(NamedTuple):
+    """What a round may move."""
+
+    moves: int
+    bytes: float = float("inf")
+    moves_per_second: float = 20.0
+    """How many states an executor opens in a second, whatever their size."""
+    bytes_per_second: float = 100e6
+    """How fast an executor reads the states that come."""
+
+
+class Decision(NamedTuple):
+    """What a round decided."""
+
+    node: Ints
+    """The node of each key group."""
+    reason: str
+    """Why nothing moves; empty if something does."""
+    gain: float = 0.0
+    """Seconds that the fullest node has less to do in a batch."""
+    pause: float = 0.0
+    """Seconds that the moves take the node that gets the most."""
+
+
+Planner = Callable[[Window, Budget, float, np.random.Generator], Ints]
+
+
+def decide(planner: str, window: Window, budget: Budget, seconds: float, rng: np.random.Generator) -> Decision:
+    """Plan a round.
+
+    Nothing moves if loads are even, if the planner finds no allocation, or if the moves take longer than the batches of
+    the window would have gained. Key groups on nodes that leave move in any case, as far as the budget allows.
+
+    Args:
+        planner: one of :data:`PLANNERS`.
+        window: the loads, and where the key groups are.
+        budget: what may move.
+        seconds: time limit of a solver.
+        rng: for planners that draw.
+
+    Raises:
+        SaltwiseValueError: there is no such planner.
+
+    >>> cluster = Cluster(load=[4, 3, 2, 1], node=[0, 0, 0, 1], nodes=2, cost=[1e6] * 4)
+    >>> window = Window(cluster, np.array([cluster.load] * 5))
+    >>> decide("flux", window, Budget(moves=4), 1.0, np.random.default_rng(1)).node
+    array([1, 0, 0, 1])
+    """
+    cluster = window.cluster
+    if planner not in PLANNERS:
+        raise SaltwiseValueError.unknown("planner", planner, PLANNERS)
+    leaving = ~cluster.staying[cluster.node]
+    if not leaving.any() and unevenness(cluster) <= EVEN:
+        return Decision(cluster.node, f"loads are even: max/mean is {unevenness(cluster):.2f}")
+    try:
+        node = PLANNERS[planner](window, budget, seconds, rng)
+    except (InfeasibleError, OutOfTimeError) as error:
+        return Decision(cluster.node, str(error))
+    node = within(cluster, node, budget)
+    if not cluster.moved(node).any():
+        return Decision(cluster.node, "no plan within the budget is more even")
+    gain = float(cluster.loads()[cluster.staying].max() - cluster.loads(node)[cluster.staying].max())
+    pause = _pause(cluster, node, budget)
+    if not leaving.any() and gain * len(window.series) <= pause:
+        return Decision(
+            cluster.node,
+            f"moves would take {pause:.2f} s, and gain {max(0.0, gain):.2f} s in each of {len(window.series)} batches",
+        )
+    return Decision(node, "", gain, pause)
+
+
+def unevenness(cluster: Cluster, node: Ints | None = None) -> float:
+    """Return the largest load of a node that stays as a multiple of the mean; 1 if there is no load.
+
+    >>> unevenness(Cluster(load=[4, 2], node=[0, 1], nodes=2))
+    1.3333333333333333
+    """
+    return float(cluster.loads(node)[cluster.staying].max() / cluster.mean) if cluster.mean else 1.0
+
+
+def within(cluster: Cluster, node: Ints, budget: Budget) -> Ints:
+    """Return as much of an allocation as the budget allows.
+
+    Key groups on nodes that leave go first, then those on the node that is fullest so far; of these, the one with the
+    highest load.
+
+    >>> cluster = Cluster(load=[4, 3, 2, 1], node=[0, 0, 0, 0], nodes=2)
+    >>> within(cluster, np.array([0, 1, 1, 0]), Budget(moves=1))
+    array([0, 1, 0, 0])
+    """
+    now = cluster.node.copy()
+    left, left_bytes = budget.moves, budget.bytes
+    todo = cluster.moved(node)
+    while left and (todo := todo & (cluster.cost <= left_bytes)).any():
+        groups = np.flatnonzero(todo)
+        loads = cluster.loads(now)
+        first = max(groups, key=lambda g: (not cluster.staying[now[g]], loads[now[g]], cluster.load[g], -g))
+        now[first], todo[first] = node[first], False
+        left -= 1
+        left_bytes -= cluster.cost[first]
+    return np.asarray(now)
+
+
+def _pause(cluster: Cluster, node: Ints, budget: Budget) -> float:
+    moved = cluster.moved(node)
+    each = 1 / budget.moves_per_second + cluster.cost / budget.bytes_per_second
+    return float(loads_of(each * moved, node, cluster.nodes).max())
+
+
+def _flux(window: Window, budget: Budget, seconds: float, rng: np.random.Generator) -> Ints:
+    """As many periods of Flux as the budget has moves for. In each, a pair of nodes moves one key group."""
+    cluster, left = window.cluster, budget.moves
+    while left:
+        node = flux(cluster, left)
+        moves = int(cluster.moved(node).sum())
+        if not moves:
+            break
+        cluster, left = replace(cluster, node=node), left - moves
+    return np.asarray(cluster.node)
+
+
+def _elb(window: Window, budget: Budget, seconds: float, rng: np.random.Generator) -> Ints:
+    """ELB with bounds around the mean as narrow as its largest substream allows.
+
+    ELB refuses a substream above half of the range of its bounds. One above the mean keeps its instance to itself.
+    """
+    cluster = window.cluster
+    node, load = cluster.node.copy(), cluster.load
+    groups, instances = np.arange(len(load)), np.arange(cluster.nodes)
+    while len(instances) > 1:
+        largest = groups[np.argmax(load[groups])]
+        if load[largest] <= load[groups].sum() / len(instances):
+            break
+        groups, instances = groups[groups != largest], instances[instances != node[largest]]
+        node = _rehomed(cluster, node, groups, instances)
+    mean = load[groups].sum() / len(instances)
+    reach = max((EVEN - 1) * mean, load[groups].max(initial=0.0))
+    if len(groups) and reach <= mean:
+        place = np.searchsorted(instances, node[groups])
+        node[groups] = instances[elb(load[groups], place, len(instances), mean - reach, mean + reach).instance]
+    return np.asarray(node)
+
+
+def _clb(window: Window, budget: Budget, seconds: float, rng: np.random.Generator) -> Ints:
+    cluster = window.cluster
+    if len(window.series) < 2:
+        return np.asarray(cluster.node)
+    return _renamed(cluster, clb(window.series, cluster.nodes))
+
+
+def _uhlb(window: Window, budget: Budget, seconds: float, rng: np.random.Generator) -> Ints:
+    return uhlb(len(window.cluster.load), window.cluster.nodes, rng)
+
+
+def _milp(window: Window, budget: Budget, seconds: float, rng: np.random.Generator) -> Ints:
+    return milp(window.cluster, budget.moves, _finite(budget.bytes), seconds=seconds).node
+
+
+def _albic(window: Window, budget: Budget, seconds: float, rng: np.random.Generator) -> Ints:
+    cluster = window.cluster
+    if window.traffic is None or not window.traffic.out.nnz:
+        return _milp(window, budget, seconds, rng)
+    percent = 100 / cluster.mean
+    scaled = replace(cluster, load=cluster.load * percent)
+    return albic(scaled, window.traffic, budget.moves, rng, seconds=seconds)
+
+
+def _finite(number: float) -> float | None:
+    return None if number == float("inf") else number
+
+
+def _without_leaving(plan: Planner) -> Planner:
+    """Let a planner that knows no marks see only the nodes that stay. Key groups on the others are placed first."""
+
+    def planned(window: Window, budget: Budget, seconds: float, rng: np.random.Generator) -> Ints:
+        cluster = window.cluster
+        stay = np.flatnonzero(cluster.staying)
+        node = _rehomed(cluster, cluster.node, np.arange(len(cluster.load)), stay)
+        left = replace(
+            cluster,
+            node=np.searchsorted(stay, node),
+            nodes=len(stay),
+            kill=(),
+            capacity=cluster.capacity[stay],
+            resources=(),
+        )
+        return np.asarray(stay[plan(window._replace(cluster=left), budget, seconds, rng)])
+
+    return planned
+
+
+PLANNERS: dict[str, Planner] = {
+    "flux": _without_leaving(_flux),
+    "milp": _milp,
+    "albic": _albic,
+    "elb": _without_leaving(_elb),
+    "clb": _without_leaving(_clb),
+    "uhlb": _without_leaving(_uhlb),
+}
+"""The planners by name."""
+
+
+def _rehomed(cluster: Cluster, node: Ints, groups: Ints, nodes: Ints) -> Ints:
+    """Return the allocation after the groups that are on none of `nodes` went to the least loaded, largest first."""
+    node = node.copy()
+    orphans = groups[~np.isin(node[groups], nodes)]
+    for group in orphans[np.argsort(-cluster.load[orphans], kind="stable")]:
+        loads = cluster.loads(node)
+        node[group] = nodes[np.argmin(loads[nodes])]
+    return node
+
+
+def _renamed(cluster: Cluster, part: Ints) -> Ints:
+    """Return the nodes of parts without a name, so that as few bytes as possible move."""
+    stays = np.zeros((cluster.nodes, cluster.nodes))
+    np.add.at(stays, (part, cluster.node), cluster.cost)
+    _, node = linear_sum_assignment(stays, maximize=True)
+    return np.asarray(node[part])
