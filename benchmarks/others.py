@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from common import CACHE, RESULTS, console, parquet_folder, session, zipf_keys
-from pairs import SIDES, cold_pair, run, write
+from pairs import SIDES, choose, cold_pair, run, write
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -126,8 +126,7 @@ def in_a_new_jvm(folders: dict[str, str], query: str, side: str) -> float:
 
 def first_seconds(folders: dict[str, str], query: str, side: str) -> float:
     spark = started(folders)
-    for conf, value in SIDES[side].items():
-        spark.conf.set(conf, value)
+    choose(spark, SIDES[side])
     begun = time.perf_counter()
     spark.sql(query).write.format("noop").mode("overwrite").save()
     return time.perf_counter() - begun

@@ -107,8 +107,7 @@ def measured(spark: SparkSession, name: str, query: str, rounds: int, memory: bo
     while i < rounds or (not memory and i < LONGER * rounds and sum(seconds["stock"]) < rounds):
         # The order changes from round to round.
         for side in list(sides)[:: 1 if i % 2 else -1]:
-            for conf, value in sides[side].items():
-                spark.conf.set(conf, value)
+            choose(spark, sides[side])
             with live_heap(spark) if memory else nothing() as largest:
                 started = time.perf_counter()
                 spark.sql(query).write.format("noop").mode("overwrite").save()
@@ -134,6 +133,12 @@ def measured(spark: SparkSession, name: str, query: str, rounds: int, memory: bo
         spark.version,
         plugin(),
     )
+
+
+def choose(spark: SparkSession, confs: Mapping[str, str]) -> None:
+    """Set the confs of a side."""
+    for conf, value in confs.items():
+        spark.conf.set(conf, value)
 
 
 def cold_pair(name: str, seconds: dict[str, list[float]]) -> Pair:

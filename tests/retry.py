@@ -99,10 +99,11 @@ def run(spark: SparkSession, name: str, kind: str, i: int) -> str:
     below = keyed.repartition(6, "k" if name == "hot-keys-only" else "v")
     aggregates = [F.expr(each) for each in AGGREGATES[kind][: 1 if name == "hot-keys-only" else None]]
     exact = name.startswith("hot")
-    strategy: Any = "dchoices" if exact else "auto" if name == "stock" else name
+    strategy: Any = "dchoices" if exact else name
     hot: Any = {0: 0.6} if exact else None
-    rewritten: Any = skew_groupby(below, "k", strategy=strategy, partitions=7, hot=hot)
-    skewed = (below.groupBy("k") if name == "stock" else rewritten).agg(*aggregates)
+    stock = name == "stock"
+    grouped: Any = below.groupBy("k") if stock else skew_groupby(below, "k", strategy=strategy, partitions=7, hot=hot)
+    skewed = grouped.agg(*aggregates)
     with tempfile.TemporaryDirectory() as folder:
         doomed = skewed.mapInPandas(halt_once(Path(folder, "halted")), skewed.schema)
         # Of four runs the first two lose the executor in a stage whose output is shuffled, the others in the result stage.

@@ -6,6 +6,8 @@ Shah et al., "Flux: An Adaptive Partitioning Operator for Continuous Query Syste
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..errors import check_whole
@@ -40,3 +42,19 @@ def flux(cluster: Cluster, max_migrations: int) -> Ints:
             node[suitable[np.argmax(cluster.load[suitable])]] = taker
             left -= 1
     return np.asarray(node)
+
+
+def repeated(cluster: Cluster, max_migrations: int) -> Ints:
+    """Return the allocation of Flux when its pairs take turns until no migration is left.
+
+    >>> repeated(Cluster(load=[5, 3, 1, 4], node=[0, 0, 0, 1], nodes=2), max_migrations=3)
+    array([0, 1, 0, 1])
+    """
+    now, left = cluster, max_migrations
+    while left:
+        node = flux(now, left)
+        moves = int(now.moved(node).sum())
+        if not moves:
+            break
+        now, left = replace(now, node=node), left - moves
+    return np.asarray(now.node)

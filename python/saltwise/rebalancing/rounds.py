@@ -20,7 +20,7 @@ from .albic import albic
 from .clb import clb
 from .cluster import Cluster, Floats, Ints, loads_of
 from .elb import elb
-from .flux import flux
+from .flux import repeated
 from .milp import InfeasibleError, OutOfTimeError, milp
 from .traffic import Traffic
 from .uhlb import uhlb
@@ -151,14 +151,7 @@ def _pause(cluster: Cluster, node: Ints, budget: Budget) -> float:
 
 def _flux(window: Window, budget: Budget, seconds: float, rng: np.random.Generator) -> Ints:
     """As many periods of Flux as the budget has moves for. In each, a pair of nodes moves one key group."""
-    cluster, left = window.cluster, budget.moves
-    while left:
-        node = flux(cluster, left)
-        moves = int(cluster.moved(node).sum())
-        if not moves:
-            break
-        cluster, left = replace(cluster, node=node), left - moves
-    return np.asarray(cluster.node)
+    return repeated(window.cluster, budget.moves)
 
 
 def _elb(window: Window, budget: Budget, seconds: float, rng: np.random.Generator) -> Ints:

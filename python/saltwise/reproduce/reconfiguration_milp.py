@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 
 from ..rebalancing.cluster import Cluster, Ints
-from ..rebalancing.flux import flux
+from ..rebalancing.flux import flux, repeated
 from ..rebalancing.milp import milp
 from .charts import lines
 from .experiment import Claim, Claims, Experiment, Outcome, Row, paired, values
@@ -62,7 +62,7 @@ def _against_flux(size: int, lab: Lab) -> Outcome:
         plans = {
             "none": cluster.node,
             "Flux": flux(cluster, max_migrations),
-            "Flux repeated": _repeated(cluster, max_migrations),
+            "Flux repeated": repeated(cluster, max_migrations),
         }
         for technique, node in (plans | {"MILP": found.node}).items():
             row: Row = {"migrations": max_migrations, "varies": varies, "technique": technique, "seconds": seconds}
@@ -101,18 +101,6 @@ def _against_flux(size: int, lab: Lab) -> Outcome:
         note="With 20 migrations and varies = 30; slightly: by less than one percent of a node.",
     )
     return Outcome(rows, figure, claims)
-
-
-def _repeated(cluster: Cluster, max_migrations: int) -> Ints:
-    """Return the allocation of Flux when its pairs take turns until no migration is left."""
-    now, left = cluster, max_migrations
-    while left:
-        node = flux(now, left)
-        moves = int(now.moved(node).sum())
-        if not moves:
-            break
-        now, left = replace(now, node=node), left - moves
-    return np.asarray(now.node)
 
 
 def figure_5(lab: Lab) -> Outcome:
