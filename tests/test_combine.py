@@ -172,6 +172,29 @@ def test_states_leave_when_they_take_too_much_memory(
         assert answers(ours) == expected
 
 
+def test_sets_that_stop_to_grow_wait_in_large_batches(spark: SparkSession, combined: Combined) -> None:
+    df = keyed(spark, "pmod(xxhash64(id), 1000)", 600_000).withColumn("v", F.expr("pmod(hash(id), 1000)"))
+    stock, ours = both(df, F.sort_array(F.collect_set("v")))
+    found = combined(ours)
+    assert found["combined"] == found["rows"]
+    assert found["states"] <= 3 * 2 * 1000
+    assert answers(ours) == answers(stock)
+
+
+def test_a_batch_that_was_full_has_room_for_other_keys(
+    spark: SparkSession, with_conf: WithConf, combined: Combined
+) -> None:
+    """The first half of a task fills some of the buckets, and the second half needs the others."""
+    key = "pmod(xxhash64(id), 300) + if(id % 400000 < 200000, 0, 1000)"
+    wide = F.max(F.concat(F.repeat(F.lit("v"), 300), "v"))
+    stock, ours = both(keyed(spark, key, 400_000), F.sort_array(F.collect_list("v")), wide)
+    expected = answers(stock)
+    with with_conf({"spark.saltwise.local.memory": "2m"}):
+        found = combined(ours)
+        assert found["combined"] > 0.9 * found["rows"]
+        assert answers(ours) == expected
+
+
 def test_the_same_rows_in_the_same_order_give_the_same_output(spark: SparkSession, combined: Combined) -> None:
     df = keyed(spark, f"if(id % 3 = 0, {HOT}, if(id % 3 = 1, {FEW}, {DISTINCT}))")
     # Each query is planned by itself, because adaptive execution keeps the stages that have run.

@@ -75,9 +75,7 @@ object SkewOptions {
 
   /** Hot keys of a hint need a strategy that routes rows. Where none is named, it is D-Choices. */
   private def strategyFor(
-      settings: Map[String, String],
-      hint: Map[String, String],
-      parameters: Parameters): Strategy =
+      settings: Map[String, String], hint: Map[String, String], parameters: Parameters): Strategy =
     Strategies(settings.getOrElse("strategy", Auto.name), parameters) match {
       case routing: Routing => routing
       case other if !hint.contains("hot") => other

@@ -39,11 +39,10 @@ private final class CombineIterator(
   // The state of a group that leaves at once.
   private val passing = emptyState()
 
-  private lazy val capacity = {
+  private lazy val table = {
     val fits = math.min(TableBytes, maxStates) / (ObjectBytes + emptyBytes)
-    fits.min(if (isFixed) MaxKeys else MaxGrowingKeys).max(1).toInt
+    new StateTable(fits.min(if (isFixed) MaxKeys else MaxGrowingKeys).max(1).toInt)
   }
-  private lazy val table = new StateTable(capacity)
 
   // By how much the states of the table have grown, the memory that was taken for that, and by how
   // much a row may let them grow.
@@ -184,8 +183,9 @@ private final class CombineIterator(
   }
 
   /**
-   * The states have outgrown their memory. They leave, and their keys wait in the next batch
-   * again. If the largest state shows that they grow more slowly than was thought, they stay.
+   * The states have outgrown their memory. They leave, and their keys wait in the batch, apart from
+   * a few that rows find in the cache. If the largest state shows that they grow more slowly than
+   * was thought, they stay.
    */
   private def outgrown(): Unit = {
     val largest = table.iterator.maxBy(_.rows)
@@ -195,7 +195,10 @@ private final class CombineIterator(
       addedPerRow = math.max(1, math.ceil(added).toLong)
       grownBytes = (added * table.iterator.map(_.rows.toLong).sum).toLong
     }
-    if (!isSlower || grownBytes > takenBytes) sendStates()
+    if (!isSlower || grownBytes > takenBytes) {
+      table.capacity = math.min(table.capacity, FewKeys)
+      sendStates()
+    }
   }
 
   private def sendStates(): Unit = {
@@ -222,9 +225,8 @@ private final class CombineIterator(
     combining.minRows = rowsThatPay()
     val seen = Groups(batch, combining.minRows)
     val inRuns = !ended && combining.seesRuns(seen, table.size)
-    val groups =
-      if (ended || inRuns || !fillTable(seen)) seen else Groups(batch, combining.minRows)
-    val leastRecent = combining.minRecentRows(groups.rows, capacity)
+    val groups = if (ended || inRuns || !fillTable(seen)) seen else Groups(batch, combining.minRows)
+    val leastRecent = combining.minRecentRows(groups.rows, table.capacity)
     if (combining.look(groups, maxRows, inRuns)) {
       sending = 0
       send(_.recent < leastRecent)
@@ -243,11 +245,16 @@ private final class CombineIterator(
       val (bucket, begin) = all.largestBegin
       val rows = math.max(all.largestOther / SampledShare, MinSampledRows).min(all.largestOther)
       initializeBuffer(passing)
-      (begin until begin + rows).foreach(i => processRow(passing, bucket.read(i, row)))
-      val grown = sizes(passing).zip(emptySizes).map { case (now, empty) => now - empty }
-      // Where keys are few, they come so often that a digest stops to grow.
-      val counted = if (table.size + all.keys <= FewKeys) growing.map(grown) else grown
-      val added = math.max(0L, counted.sum).toDouble / rows
+      def addedBy(next: Range): Double = {
+        next.foreach(i => processRow(passing, bucket.read(begin + i, row)))
+        val grown = sizes(passing).zip(emptySizes).map { case (now, empty) => now - empty }
+        // Where keys are few, they come so often that a digest stops to grow.
+        val counted = if (table.size + all.keys <= FewKeys) growing.map(grown) else grown
+        math.max(0L, counted.sum).toDouble / next.end
+      }
+      val first = addedBy(0 until math.max(1, rows / SampledShare))
+      val added = addedBy(math.max(1, rows / SampledShare) until rows)
+      combining.levelOff = rows >= MinSampledRows && added < LevelsOff * first
       addedPerRow = math.ceil(HeapBytes * added).toLong
       Combining.rowsThatPay(rowBytes, stateBytes.toDouble, added)
     }
@@ -256,9 +263,9 @@ private final class CombineIterator(
   /** The most frequent keys move to the table, with all of their rows. Returns whether any did. */
   private def fillTable(groups: Groups): Boolean = combining.minRows != Never && {
     val before = table.size
-    val least = combining.minRowsInTable(groups, capacity - before)
+    val least = combining.minRowsInTable(groups, table.capacity - before)
     batch.buckets.foreach(bucket => bucket.removeRuns { (begin, end) =>
-      if (end - begin < least || table.size == capacity) 0 else {
+      if (end - begin < least || table.size >= table.capacity) 0 else {
         val key = keyOf(bucket.read(begin, row)).copy()
         val entry = new Entry(key, emptyState())
         if (!memory.take(bytesOf(entry))) 0 else {
@@ -354,4 +361,7 @@ private[saltwise] object CombineIterator {
   /** A fourth of the largest group shows how its state grows. */
   private val SampledShare = 4
   private val MinSampledRows = 1 << 8
+
+  /** States level off if a row adds less than this share of what one of the first rows did. */
+  private val LevelsOff = 0.95
 }

@@ -33,6 +33,9 @@ private[local] final class Combining {
   /** The fewest rows for which a state pays. */
   var minRows: Int = Never
 
+  /** Whether more rows add less to a state, as to sets and digests. So larger batches pay. */
+  var levelOff = false
+
   // For the metrics.
   var allRows = 0L
   var headRows = 0L
@@ -100,8 +103,7 @@ private[local] final class Combining {
   }
 
   /** Of a table's key, the fewest rows since the last look for which it stays. */
-  def minRecentRows(rows: Int, capacity: Int): Long =
-    math.max(1L, (hits + rows) / (8L * capacity))
+  def minRecentRows(rows: Int, capacity: Int): Long = math.max(1L, (hits + rows) / (8L * capacity))
 
   /** There is no memory, so rows leave for a while. */
   def rest(): Unit = unseen = FirstSleep
@@ -169,7 +171,8 @@ private[local] final class Combining {
 
   /** The number of keys grows as the rows do: they come and go, and no batch sees them again. */
   private def keysGrow(groups: Groups): Boolean = before.exists { before =>
-    groups.rows > 0 && groups.keys * before.rows >= AsRowsDo * before.keys * groups.rows
+    math.min(before.rows, groups.rows) > 0 &&
+      groups.keys * before.rows >= AsRowsDo * before.keys * groups.rows
   }
 
   /** How many rows less would cost as much as the states. */
@@ -181,16 +184,15 @@ private[local] final class Combining {
    * larger, or because other keys have enough rows, in the mean or the most frequent one of them. A
    * state to which rows add too much may be one that stops to grow, like a digest.
    */
-  private def isHopeful(groups: Groups, maxRows: Double): Boolean = if (minRows == Never) {
-    groups.rows < MaxRowsToGrow && groups.largestOther >= MinLargest * groups.rows
-  } else {
+  private def isHopeful(groups: Groups, maxRows: Double): Boolean = levelOff || {
     val growth = maxRows / groups.rows
     def gained(rows: Double, keys: Double): Double = math.max(0.0, rows - minRows * keys / growth)
     val others = math.max(
       gained(groups.rows - groups.combinedRows, groups.otherKeys),
       gained(groups.largestOther, 1))
     val most = gained(groups.combinedRows, groups.combinedKeys) + others
-    most - gain(groups) > MinHope * groups.rows
+    if (minRows != Never) most - gain(groups) > MinHope * groups.rows
+    else groups.rows < MaxRowsToGrow && groups.largestOther >= MinLargest * groups.rows
   }
 }
 

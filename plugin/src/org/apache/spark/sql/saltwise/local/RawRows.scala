@@ -56,8 +56,7 @@ object RawRows {
       filter: Option[Expression],
       columns: Columns): AggregateFunction = function.children match {
     case argument +: others if !argument.foldable && !argument.isInstanceOf[Attribute] =>
-      val evaluated =
-        filter.fold(argument)(If(_, argument, Literal(null, argument.dataType)))
+      val evaluated = filter.fold(argument)(If(_, argument, Literal(null, argument.dataType)))
       function.withNewChildren(columns.as(evaluated) +: others).asInstanceOf[AggregateFunction]
     case _ => function
   }

@@ -16,6 +16,7 @@ private[local] final class RowBatch(memory: StateMemory, limit: Long) {
 
   /** The bytes that it takes. */
   var held = 0L
+  private var full = false
   private var added = 0L
   private var addedBytes = 0L
 
@@ -23,7 +24,7 @@ private[local] final class RowBatch(memory: StateMemory, limit: Long) {
 
   private def take(bytes: Long): Boolean = {
     val fits = held + bytes <= limit && memory.take(bytes)
-    if (fits) held += bytes
+    if (fits) held += bytes else full = true
     fits
   }
 
@@ -43,13 +44,15 @@ private[local] final class RowBatch(memory: StateMemory, limit: Long) {
     fits
   }
 
-  /** Forgets all rows. The memory stays for the next ones. */
-  def clear(): Unit = buckets.foreach(_.clear())
+  /** Forgets all rows. The memory stays for the next ones, unless other buckets may need it. */
+  def clear(): Unit = if (full) free() else buckets.foreach(_.clear())
 
   /** Gives the memory back. */
   def free(): Unit = {
     buckets.foreach(_.free())
+    memory.give(held)
     held = 0
+    full = false
   }
 }
 

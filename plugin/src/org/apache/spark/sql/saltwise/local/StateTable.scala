@@ -6,9 +6,9 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 /**
  * A hash table of the keys with many rows, and their states, with open addressing.
  *
- * @param capacity the most keys that it takes
+ * @param capacity the most keys that it takes. May become less.
  */
-private[local] final class StateTable(capacity: Int) {
+private[local] final class StateTable(var capacity: Int) {
   import StateTable._
 
   private val slots = Integer.highestOneBit(4 * capacity - 1)

@@ -52,8 +52,7 @@ final case class AggregatePhases(
   }
 
   /** The same two phases over the same rows, read by another operator. */
-  def inTwoPhases(rows: SparkPlan): SparkPlan =
-    inTwoPhases(keys, first.aggregateExpressions, rows)
+  def inTwoPhases(rows: SparkPlan): SparkPlan = inTwoPhases(keys, first.aggregateExpressions, rows)
 
   /**
    * One phase over rows whose groups are whole.
@@ -111,17 +110,9 @@ object AggregatePhases {
       offset: Int,
       results: Seq[NamedExpression],
       rows: SparkPlan): SparkPlan = {
-    val phase: SparkPlan = node match {
-      case hash: HashAggregateExec => hash.copy(clustered, groupingExpressions = keys,
-        aggregateExpressions = aggregates, aggregateAttributes = attributes,
-        initialInputBufferOffset = offset, resultExpressions = results, child = rows)
-      case objects: ObjectHashAggregateExec => objects.copy(clustered, groupingExpressions = keys,
-        aggregateExpressions = aggregates, aggregateAttributes = attributes,
-        initialInputBufferOffset = offset, resultExpressions = results, child = rows)
-      case sort: SortAggregateExec => sort.copy(clustered, groupingExpressions = keys,
-        aggregateExpressions = aggregates, aggregateAttributes = attributes,
-        initialInputBufferOffset = offset, resultExpressions = results, child = rows)
-    }
+    // The three operators that aggregate have the same parameters.
+    val phase = node.makeCopy(Array[AnyRef](clustered, Boolean.box(node.isStreaming),
+      node.numShufflePartitions, keys, aggregates, attributes, Int.box(offset), results, rows))
     phase.requiredChildOrdering.head match {
       case Nil => phase
       case ordering => phase.withNewChildren(Seq(SortExec(ordering, global = false, rows)))

@@ -63,8 +63,7 @@ object ResolveSkewGroupByHint extends Rule[LogicalPlan] {
 
   override def apply(plan: LogicalPlan): LogicalPlan =
     if (plan.exists(isOurs)) resolve(plan, underAggregate = false)
-    else if (plan.exists(isCorrelated)) dropCorrelated(plan)
-    else plan
+    else if (plan.exists(isCorrelated)) dropCorrelated(plan) else plan
 
   /** Above a reference to the outer query, Spark allows only operators that it knows. */
   private def isCorrelated(plan: LogicalPlan): Boolean = plan match {

@@ -195,8 +195,7 @@ final class DChoicesRouter(
   override def choices: Int = d
 
   private def solve(): Int = {
-    val shares =
-      head.map(sketch.count(_).toDouble / sketch.total).sorted(Ordering[Double].reverse)
+    val shares = head.map(sketch.count(_).toDouble / sketch.total).sorted(Ordering[Double].reverse)
     FindOptimalChoices(shares, n, epsilon)
   }
 

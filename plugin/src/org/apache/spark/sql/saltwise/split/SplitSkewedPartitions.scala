@@ -57,7 +57,7 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
    * The plans in place of `split`, the best one first. The last one has the partitioning that the
    * operators above were planned with. None while the exchange has not run.
    */
-  private def decisionsFor(split: SkewSplitExec): Seq[SparkPlan] = {
+  private def decisionsFor(split: SkewSplitExec): Seq[SparkPlan] =
     AggregatePhases.of(split.child).toSeq.flatMap { phases =>
       phases.rows match {
         case SplitReadExec(content, stage: ShuffleQueryStageExec) if stage.isMaterialized =>
@@ -65,7 +65,6 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
         case _ => Nil
       }
     }
-  }
 
   private def decide(
       options: SkewOptions,
@@ -162,8 +161,7 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
       val spec = range.copy(dataSize = range.dataSize / count)
       Seq.tabulate(count)(number => (spec, Part(number, count)))
     }
-    if (parts.length > 1) Some(Slices(partition, parts.map(_._1), parts.map(_._2)))
-    else None
+    if (parts.length > 1) Some(Slices(partition, parts.map(_._1), parts.map(_._2))) else None
   }
 
   /** As many tasks as Spark itself would use for these bytes. */
