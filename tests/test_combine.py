@@ -181,6 +181,12 @@ def test_sets_that_stop_to_grow_wait_in_large_batches(spark: SparkSession, combi
     assert answers(ours) == answers(stock)
 
 
+def test_few_keys_whose_sets_stop_to_grow_are_all_in_the_table(spark: SparkSession, combined: Combined) -> None:
+    stock, ours = both(keyed(spark, "id % 10", 20_000), F.sort_array(F.collect_set("v")))
+    assert combined(ours)["states"] == 2 * 10
+    assert answers(ours) == answers(stock)
+
+
 def test_a_batch_that_was_full_has_room_for_other_keys(
     spark: SparkSession, with_conf: WithConf, combined: Combined
 ) -> None:

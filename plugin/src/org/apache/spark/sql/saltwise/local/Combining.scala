@@ -116,7 +116,8 @@ private[local] final class Combining {
    * @return whether the batch should leave; otherwise it goes on to grow
    */
   def look(groups: Groups, maxRows: Double, inRuns: Boolean): Boolean = {
-    val stays = noHope == 0 && maxRows > groups.rows && !keysGrow(groups) &&
+    val mayStay = noHope == 0 && groups.rows > 0 && maxRows > groups.rows && !keysGrow(groups)
+    val stays = mayStay &&
       (if (inRuns) !areRunsOf(LongRun * rowsOfRunThatPay, groups) else isHopeful(groups, maxRows))
     if (stays) {
       before = Some(groups)
@@ -171,8 +172,7 @@ private[local] final class Combining {
 
   /** The number of keys grows as the rows do: they come and go, and no batch sees them again. */
   private def keysGrow(groups: Groups): Boolean = before.exists { before =>
-    math.min(before.rows, groups.rows) > 0 &&
-      groups.keys * before.rows >= AsRowsDo * before.keys * groups.rows
+    groups.rows > 0 && groups.keys * before.rows >= AsRowsDo * before.keys * groups.rows
   }
 
   /** How many rows less would cost as much as the states. */
