@@ -114,6 +114,38 @@ def test_no_rows_give_no_groups(spark: SparkSession, decided: Decided) -> None:
         assert found == []
 
 
+@pytest.mark.smoke
+@pytest.mark.parametrize("strategy", ["auto", "split"])
+def test_what_depends_on_an_aggregate_without_rows_does_not_run_as_in_spark(
+    spark: SparkSession, with_conf: WithConf, decided: Decided, strategy: str
+) -> None:
+    empty = rows(spark).where("v < 0").skew_groupby("k", strategy=strategy).agg(F.collect_list("v").alias("c"))
+    names = spark.range(499).withColumnRenamed("id", "k")
+    with with_conf({"spark.sql.autoBroadcastJoinThreshold": -1, "spark.saltwise.auto.smallInput": 0}):
+        for columns in ["k", "c"], ["k"]:  # without the list, the aggregate is left alone
+            found, plan = decided(names.join(empty.select(*columns), "k"))
+            assert found == []
+            assert "SortMergeJoin" not in plan, plan
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("strategy", ["auto", "split"])
+def test_few_groups_are_sorted_without_an_exchange_where_there_is_a_limit(
+    spark: SparkSession, with_conf: WithConf, decided: Decided, strategy: str
+) -> None:
+    df = rows(spark).where("k < 5").groupBy("k").agg(F.collect_set("v").alias("c"))
+    ours = rows(spark).where("k < 5").skew_groupby("k", strategy=strategy).agg(F.collect_set("v").alias("c"))
+    sizes = [query.select("k", F.size("c").alias("n")).orderBy("n", "k") for query in (df, ours)]
+    with with_conf({"spark.saltwise.auto.smallInput": 0}):
+        for limit in (1000, 3):
+            found, plan = decided(sizes[1].limit(limit))
+            assert found == sorted(map(str, sizes[0].limit(limit).collect()))
+            assert "rangepartitioning" not in plan, plan
+            assert [row.k for row in sizes[1].limit(limit).collect()] == [
+                row.k for row in sizes[0].limit(limit).collect()
+            ]
+
+
 def test_rows_count_where_bytes_hide_a_hot_key(spark: SparkSession, decided: Decided) -> None:
     hot = F.col("id") % 10 < 4
     # Four rows in ten are one row, of few bytes when compressed; the others are long and random.

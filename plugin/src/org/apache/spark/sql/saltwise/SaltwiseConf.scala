@@ -4,7 +4,6 @@ import org.apache.spark.internal.config.{ConfigEntry, OptionalConfigEntry}
 import org.apache.spark.network.util.ByteUnit
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.internal.SQLConf.buildConf
-import org.apache.spark.sql.saltwise.sketch.SpaceSaving
 
 /** The confs of Saltwise. Every option of a hint has a conf of the same name; the option wins. */
 object SaltwiseConf {

@@ -7,7 +7,7 @@ import org.apache.spark.sql.saltwise.placement.PlaceGroups
 import org.apache.spark.sql.saltwise.plan._
 import org.apache.spark.sql.saltwise.routing.OrderRowsOfSkewWorkers
 import org.apache.spark.sql.saltwise.sketch.Functions
-import org.apache.spark.sql.saltwise.split.SplitSkewedPartitions
+import org.apache.spark.sql.saltwise.split.{OptimizeAboveSplits, SplitSkewedPartitions}
 import org.apache.spark.sql.saltwise.streaming.RouteStreams
 
 /**
@@ -31,14 +31,13 @@ class SaltwiseExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectPlannerStrategy(SkewAggregation(_))
     // After Spark has placed the exchanges of an adaptive plan, and again after each of its stages.
     extensions.injectQueryStagePrepRule(_ => RewriteSkewGroupBys(adaptive = true))
+    extensions.injectRuntimeOptimizerRule(_ => OptimizeAboveSplits)
     extensions.injectQueryStagePrepRule(_ => SplitSkewedPartitions)
     // Last, because no rule moves projections after this point.
-    extensions.injectColumnar(_ => new ColumnarRule {
-      override def preColumnarTransitions: Rule[SparkPlan] = OrderRowsOfSkewWorkers
-    })
+    extensions.injectColumnar(_ => new AtTheEnd(OrderRowsOfSkewWorkers))
     // An adaptive plan has no aggregate left to rewrite here.
-    extensions.injectColumnar(_ => new ColumnarRule {
-      override def preColumnarTransitions: Rule[SparkPlan] = RewriteSkewGroupBys(adaptive = false)
-    })
+    extensions.injectColumnar(_ => new AtTheEnd(RewriteSkewGroupBys(adaptive = false)))
   }
+
+  private class AtTheEnd(override val preColumnarTransitions: Rule[SparkPlan]) extends ColumnarRule
 }

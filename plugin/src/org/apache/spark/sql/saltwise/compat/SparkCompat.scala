@@ -6,7 +6,6 @@ import scala.reflect.ClassTag
 
 import org.apache.spark.ShuffleDependency
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LogicalPlan}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
@@ -41,13 +40,6 @@ object SparkCompat {
     val (noOuterReferences, noJoinConditions) = (Seq.empty[Expression], Seq.empty[Expression])
     construct[ScalarSubquery](
       Seq(plan, noOuterReferences, NamedExpression.newExprId, noJoinConditions), None)
-  }
-
-  def withProperties(table: CatalogTable, properties: Map[String, String]): CatalogTable = {
-    val fields = table.productIterator.map(_.asInstanceOf[AnyRef]).toSeq
-    // A later field, the ignored properties, may be the same empty map. So this takes the first.
-    val index = fields.indexWhere(_ eq table.properties)
-    construct[CatalogTable](fields.updated(index, properties), None)
   }
 
   /** Called by name, because from Spark 4.0 only a subclass of `SparkSession` has this method. */

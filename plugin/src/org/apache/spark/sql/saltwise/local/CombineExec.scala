@@ -71,6 +71,5 @@ final case class CombineExec(
   override def simpleString(maxFields: Int): String =
     s"Combine ${keys.mkString("[", ", ", "]")}, $options"
 
-  override protected def withNewChildInternal(newChild: SparkPlan): CombineExec =
-    copy(child = newChild)
+  override protected def withNewChildInternal(c: SparkPlan): CombineExec = copy(child = c)
 }

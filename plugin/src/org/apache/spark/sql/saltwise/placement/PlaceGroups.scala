@@ -18,8 +18,7 @@ final case class Placed(
     keys: Seq[Attribute], worker: Expression, workers: Int, child: LogicalPlan) extends UnaryNode {
   override def output: Seq[Attribute] = child.output
   override def maxRows: Option[Long] = child.maxRows
-  override protected def withNewChildInternal(newChild: LogicalPlan): Placed =
-    copy(child = newChild)
+  override protected def withNewChildInternal(c: LogicalPlan): Placed = copy(child = c)
 
   def exchange(rows: SparkPlan): SparkPlan =
     SkewReceiveExec(SparkCompat.exchange(new PlacementPartitioning(keys, workers, worker), rows))
@@ -29,8 +28,7 @@ final case class Placed(
 final case class LeftAlone(reason: String, child: LogicalPlan) extends UnaryNode {
   override def output: Seq[Attribute] = child.output
   override def maxRows: Option[Long] = child.maxRows
-  override protected def withNewChildInternal(newChild: LogicalPlan): LeftAlone =
-    copy(child = newChild)
+  override protected def withNewChildInternal(c: LogicalPlan): LeftAlone = copy(child = c)
 }
 
 /**

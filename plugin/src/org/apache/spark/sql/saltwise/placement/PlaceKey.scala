@@ -72,8 +72,7 @@ final case class PlaceLargestFirst(
     nullSafeCodeGen(ctx, ev, bytes => s"${ev.value} = (UTF8String) $self.nullSafeEval($bytes);")
   }
 
-  override protected def withNewChildInternal(newChild: Expression): PlaceLargestFirst =
-    copy(sketch = newChild)
+  override protected def withNewChildInternal(c: Expression): PlaceLargestFirst = copy(sketch = c)
 }
 
 /** The size of a row in bytes. */

@@ -39,13 +39,11 @@ trait TransparentExec extends UnaryExecNode with CodegenSupport {
  * [[RewriteSkewGroupBys]] does that.
  */
 final case class SkewGroupByExec(options: SkewOptions, child: SparkPlan) extends TransparentExec {
-  override protected def withNewChildInternal(newChild: SparkPlan): SkewGroupByExec =
-    copy(child = newChild)
+  override protected def withNewChildInternal(c: SparkPlan): SkewGroupByExec = copy(child = c)
 }
 
 /** Shows in EXPLAIN why an aggregate was left as Spark planned it. */
 final case class SkewLeftAloneExec(reason: String, child: SparkPlan) extends TransparentExec {
   override def simpleString(maxFields: Int): String = s"SkewGroupBy left alone: $reason"
-  override protected def withNewChildInternal(newChild: SparkPlan): SkewLeftAloneExec =
-    copy(child = newChild)
+  override protected def withNewChildInternal(c: SparkPlan): SkewLeftAloneExec = copy(child = c)
 }

@@ -15,8 +15,7 @@ final case class SkewGroupByHint(options: Map[String, String], child: LogicalPla
   extends UnaryNode {
   override def output: Seq[Attribute] = child.output
   override def maxRows: Option[Long] = child.maxRows
-  override protected def withNewChildInternal(newChild: LogicalPlan): SkewGroupByHint =
-    copy(child = newChild)
+  override protected def withNewChildInternal(c: LogicalPlan): SkewGroupByHint = copy(child = c)
 }
 
 object SkewGroupByHint {

@@ -19,8 +19,7 @@ final case class StateFields(child: Expression, override val dataType: StructTyp
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = defineCodeGen(
     ctx, ev, bytes => s"${classOf[StateFields].getName}.row($bytes, ${dataType.length})")
 
-  override protected def withNewChildInternal(newChild: Expression): StateFields =
-    copy(child = newChild)
+  override protected def withNewChildInternal(c: Expression): StateFields = copy(child = c)
 }
 
 object StateFields {

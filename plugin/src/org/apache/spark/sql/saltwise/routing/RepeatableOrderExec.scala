@@ -7,6 +7,7 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow, XXH64}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution._
+import org.apache.spark.sql.execution.UnsafeExternalRowSorter.PrefixComputer
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.saltwise.sketch.SkewWorker
 import org.apache.spark.util.collection.unsafe.sort.PrefixComparators
@@ -60,19 +61,17 @@ final case class RepeatableOrderExec(child: SparkPlan) extends UnaryExecNode {
     }, preservesPartitioning = true)
   }
 
-  override protected def withNewChildInternal(newChild: SparkPlan): RepeatableOrderExec =
-    copy(child = newChild)
+  override protected def withNewChildInternal(c: SparkPlan): RepeatableOrderExec = copy(child = c)
 }
 
 object RepeatableOrderExec {
   def contentHash(row: UnsafeRow): Long =
     XXH64.hashUnsafeWords(row.getBaseObject, row.getBaseOffset, row.getSizeInBytes, 42L)
 
-  private final class ContentHash extends UnsafeExternalRowSorter.PrefixComputer {
-    private val prefix = new UnsafeExternalRowSorter.PrefixComputer.Prefix
+  private final class ContentHash extends PrefixComputer {
+    private val prefix = new PrefixComputer.Prefix
 
-    override def computePrefix(
-        row: InternalRow): UnsafeExternalRowSorter.PrefixComputer.Prefix = {
+    override def computePrefix(row: InternalRow): PrefixComputer.Prefix = {
       prefix.isNull = false
       prefix.value = contentHash(row.asInstanceOf[UnsafeRow])
       prefix
@@ -90,13 +89,9 @@ object RepeatableOrderExec {
  */
 object OrderRowsOfSkewWorkers extends Rule[SparkPlan] {
   override def apply(plan: SparkPlan): SparkPlan = plan.transformUp {
-    case node: UnaryExecNode if node.expressions.exists(_.exists(dependsOnOrder)) &&
-        !node.child.isInstanceOf[RepeatableOrderExec] =>
+    case node: UnaryExecNode if !node.child.isInstanceOf[RepeatableOrderExec] &&
+        node.expressions.exists(_.collect { case worker: SkewWorker => worker.options }
+          .exists(_.dependsOnOrder)) =>
       node.withNewChildren(Seq(RepeatableOrderExec(node.child)))
-  }
-
-  private def dependsOnOrder(expression: Any): Boolean = expression match {
-    case worker: SkewWorker => worker.options.dependsOnOrder
-    case _ => false
   }
 }

@@ -34,16 +34,13 @@ final case class SkewReceiveExec(child: SparkPlan) extends UnaryExecNode {
     }, preservesPartitioning = true)
   }
 
-  override protected def withNewChildInternal(newChild: SparkPlan): SkewReceiveExec =
-    copy(child = newChild)
+  override protected def withNewChildInternal(c: SparkPlan): SkewReceiveExec = copy(child = c)
 }
 
 /** Rows per worker. Each task of a SkewReceive is one worker, and reports one value. */
 class WorkerLoadMetric extends CustomMetric {
   override def name(): String = "rowsPerWorker"
-
   override def description(): String = "rows per worker"
-
   override def aggregateTaskMetrics(loads: Array[Long]): String =
     if (loads.isEmpty) "no rows" else {
       val mean = loads.sum.toDouble / loads.length

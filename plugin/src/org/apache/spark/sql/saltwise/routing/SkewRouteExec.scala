@@ -91,6 +91,5 @@ final case class SkewRouteExec(
     s"SkewRoute ${keys.mkString("[", ", ", "]")}, $options$known"
   }
 
-  override protected def withNewChildInternal(newChild: SparkPlan): SkewRouteExec =
-    copy(child = newChild)
+  override protected def withNewChildInternal(c: SparkPlan): SkewRouteExec = copy(child = c)
 }

@@ -85,8 +85,7 @@ final case class HeavyHitters(
 
   override def withNewMutableAggBufferOffset(offset: Int): HeavyHitters =
     copy(mutableAggBufferOffset = offset)
-  override def withNewInputAggBufferOffset(offset: Int): HeavyHitters =
-    copy(inputAggBufferOffset = offset)
+  override def withNewInputAggBufferOffset(n: Int): HeavyHitters = copy(inputAggBufferOffset = n)
   override protected def withNewChildrenInternal(c: IndexedSeq[Expression]): HeavyHitters =
     copy(item = c(0), kExpression = c(1), capacityExpression = c(2))
 }
@@ -129,8 +128,7 @@ final case class SpaceSavingAgg(
 
   override def withNewMutableAggBufferOffset(offset: Int): SpaceSavingAgg =
     copy(mutableAggBufferOffset = offset)
-  override def withNewInputAggBufferOffset(offset: Int): SpaceSavingAgg =
-    copy(inputAggBufferOffset = offset)
+  override def withNewInputAggBufferOffset(n: Int): SpaceSavingAgg = copy(inputAggBufferOffset = n)
   override protected def withNewChildrenInternal(c: IndexedSeq[Expression]): SpaceSavingAgg =
     copy(item = c(0), capacityExpression = c(1), weightExpression = c(2))
 }

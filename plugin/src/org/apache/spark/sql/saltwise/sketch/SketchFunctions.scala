@@ -143,6 +143,5 @@ final case class SkewWorker(keyHash: Expression, options: SkewOptions)
   override protected def evalInternal(row: InternalRow): Any =
     router.route(keyHash.eval(row).asInstanceOf[Long])
 
-  override protected def withNewChildInternal(newChild: Expression): SkewWorker =
-    copy(keyHash = newChild)
+  override protected def withNewChildInternal(c: Expression): SkewWorker = copy(keyHash = c)
 }

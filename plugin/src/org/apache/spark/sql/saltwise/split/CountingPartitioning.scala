@@ -1,7 +1,6 @@
 package org.apache.spark.sql.saltwise.split
 
 import org.apache.spark.{SparkContext, TaskContext}
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Expression, UnaryExpression}
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
@@ -51,8 +50,7 @@ final case class CountRows(child: Expression, n: Int, received: RowsReceived)
     defineCodeGen(ctx, ev, partition => s"$self.count($partition)")
   }
 
-  override protected def withNewChildInternal(newChild: Expression): CountRows =
-    copy(child = newChild)
+  override protected def withNewChildInternal(c: Expression): CountRows = copy(child = c)
 }
 
 /**

@@ -15,15 +15,11 @@ import org.apache.spark.sql.saltwise.plan.TransparentExec
  */
 final case class SkewSplitExec(options: SkewOptions, child: SparkPlan) extends TransparentExec {
   override def simpleString(maxFields: Int): String = {
-    val keys = child match {
-      case aggregate: BaseAggregateExec => aggregate.groupingExpressions.mkString("[", ", ", "]")
-      case _ => ""
-    }
-    s"SkewSplit $keys, $options"
+    val keys = child.collectFirst { case node: BaseAggregateExec => node.groupingExpressions }
+    s"SkewSplit ${keys.getOrElse(Nil).mkString("[", ", ", "]")}, $options"
   }
 
-  override protected def withNewChildInternal(newChild: SparkPlan): SkewSplitExec =
-    copy(child = newChild)
+  override protected def withNewChildInternal(c: SparkPlan): SkewSplitExec = copy(child = c)
 }
 
 /**
@@ -37,6 +33,5 @@ final case class SplitReadExec(content: Seq[Attribute], child: SparkPlan) extend
   override def outputPartitioning: Partitioning =
     UnknownPartitioning(child.outputPartitioning.numPartitions)
   override protected def doExecute(): RDD[InternalRow] = child.execute()
-  override protected def withNewChildInternal(newChild: SparkPlan): SplitReadExec =
-    copy(child = newChild)
+  override protected def withNewChildInternal(c: SparkPlan): SplitReadExec = copy(child = c)
 }

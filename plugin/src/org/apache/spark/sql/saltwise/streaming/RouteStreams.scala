@@ -28,8 +28,7 @@ final case class Routed(
   extends UnaryNode {
   override def output: Seq[Attribute] = child.output
   override def maxRows: Option[Long] = child.maxRows
-  override protected def withNewChildInternal(newChild: LogicalPlan): Routed =
-    copy(child = newChild)
+  override protected def withNewChildInternal(c: LogicalPlan): Routed = copy(child = c)
 
   def exchange(rows: SparkPlan): SparkPlan = {
     val observed = CollectMetricsExec(name, StreamMetrics.ofRows(keys, options, hot), rows)

@@ -129,8 +129,7 @@ final case class HeadOfSketch(
       sketch.total, choices.getOrElse(solved), SketchArguments.top(sketch, counts.length))
   }
 
-  override protected def withNewChildInternal(newChild: Expression): HeadOfSketch =
-    copy(child = newChild)
+  override protected def withNewChildInternal(c: Expression): HeadOfSketch = copy(child = c)
 }
 
 /** The number of the partition that a task computes. */
