@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from saltwise import skew_groupby
+from saltwise.strategies import StrategyName
 
 if TYPE_CHECKING:
     from tests.conftest import Agree, WithConf
@@ -117,7 +118,7 @@ def test_no_rows_give_no_groups(spark: SparkSession, decided: Decided) -> None:
 @pytest.mark.smoke
 @pytest.mark.parametrize("strategy", ["auto", "split"])
 def test_what_depends_on_an_aggregate_without_rows_does_not_run_as_in_spark(
-    spark: SparkSession, with_conf: WithConf, decided: Decided, strategy: str
+    spark: SparkSession, with_conf: WithConf, decided: Decided, strategy: StrategyName
 ) -> None:
     empty = rows(spark).where("v < 0").skew_groupby("k", strategy=strategy).agg(F.collect_list("v").alias("c"))
     names = spark.range(499).withColumnRenamed("id", "k")
@@ -131,7 +132,7 @@ def test_what_depends_on_an_aggregate_without_rows_does_not_run_as_in_spark(
 @pytest.mark.smoke
 @pytest.mark.parametrize("strategy", ["auto", "split"])
 def test_few_groups_are_sorted_without_an_exchange_where_there_is_a_limit(
-    spark: SparkSession, with_conf: WithConf, decided: Decided, strategy: str
+    spark: SparkSession, with_conf: WithConf, decided: Decided, strategy: StrategyName
 ) -> None:
     df = rows(spark).where("k < 5").groupBy("k").agg(F.collect_set("v").alias("c"))
     ours = rows(spark).where("k < 5").skew_groupby("k", strategy=strategy).agg(F.collect_set("v").alias("c"))
