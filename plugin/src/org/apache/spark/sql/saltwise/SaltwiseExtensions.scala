@@ -18,8 +18,7 @@ import org.apache.spark.sql.saltwise.streaming.RouteStreams
 class SaltwiseExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     Functions.all.foreach(extensions.injectFunction)
-    // Hints are resolved together with the query. Before that, the blocks of a query cannot be told
-    // apart. After that, Spark has dropped the hints that no rule resolved.
+    // With the query: before, its blocks cannot be told apart; after, Spark has dropped the hints.
     extensions.injectResolutionRule(_ => ResolveSkewGroupByHint)
     // Together with column pruning and filter pushdown, because the hint must not stop them.
     extensions.injectOptimizerRule(_ => LiftSkewGroupByHint)
@@ -31,8 +30,9 @@ class SaltwiseExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectPlannerStrategy(SkewAggregation(_))
     // After Spark has placed the exchanges of an adaptive plan, and again after each of its stages.
     extensions.injectQueryStagePrepRule(_ => RewriteSkewGroupBys(adaptive = true))
-    extensions.injectRuntimeOptimizerRule(_ => OptimizeAboveSplits)
     extensions.injectQueryStagePrepRule(_ => SplitSkewedPartitions)
+    // Between the two, on the logical plan, with what the stages have found.
+    extensions.injectRuntimeOptimizerRule(_ => OptimizeAboveSplits)
     // Last, because no rule moves projections after this point.
     extensions.injectColumnar(_ => new AtTheEnd(OrderRowsOfSkewWorkers))
     // An adaptive plan has no aggregate left to rewrite here.
