@@ -31,7 +31,7 @@ class SaltwiseExtensions extends (SparkSessionExtensions => Unit) {
     // After Spark has placed the exchanges of an adaptive plan, and again after each of its stages.
     extensions.injectQueryStagePrepRule(_ => RewriteSkewGroupBys(adaptive = true))
     extensions.injectQueryStagePrepRule(_ => SplitSkewedPartitions)
-    // Between the two, on the logical plan, with what the stages have found.
+    // After each of those stages, on what is left of the logical plan.
     extensions.injectRuntimeOptimizerRule(_ => OptimizeAboveSplits)
     // Last, because no rule moves projections after this point.
     extensions.injectColumnar(_ => new AtTheEnd(OrderRowsOfSkewWorkers))
