@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from saltwise import SaltwiseValueError
@@ -40,6 +40,8 @@ def decided(planner: str, window: Window, budget: Budget) -> Decision:
 
 
 @given(clusters(), st.sampled_from(list(PLANNERS)), st.integers(1, 30), st.floats(0, 500))
+@example(Cluster(load=[0, 1], node=[0, 0], nodes=2), "elb", 1, 500)
+@example(Cluster(load=[5e-324, 0, 0], node=[0, 1, 1], nodes=3, kill=[2]), "elb", 3, 500)
 def test_a_round_keeps_its_budget_and_says_why_nothing_moves(
     cluster: Cluster, planner: str, moves: int, size: float
 ) -> None:

@@ -160,9 +160,10 @@ def _elb(window: Window, budget: Budget, seconds: float, rng: np.random.Generato
     ELB refuses a substream above half of the range of its bounds. One above the mean keeps its instance to itself.
     """
     cluster = window.cluster
-    node, load = cluster.node.copy(), cluster.load
+    # Multiples of the mean. Bounds around loads near the smallest number would not be even.
+    node, load = cluster.node.copy(), cluster.load / (cluster.mean or 1.0)
     groups, instances = np.arange(len(load)), np.arange(cluster.nodes)
-    while len(instances) > 1:
+    while len(instances) > 1 and len(groups):
         largest = groups[np.argmax(load[groups])]
         if load[largest] <= load[groups].sum() / len(instances):
             break
@@ -170,7 +171,7 @@ def _elb(window: Window, budget: Budget, seconds: float, rng: np.random.Generato
         node = _rehomed(cluster, node, groups, instances)
     mean = load[groups].sum() / len(instances)
     reach = max((EVEN - 1) * mean, load[groups].max(initial=0.0))
-    if len(groups) and reach <= mean:
+    if len(groups) and 0 < reach <= mean:
         place = np.searchsorted(instances, node[groups])
         node[groups] = instances[elb(load[groups], place, len(instances), mean - reach, mean + reach).instance]
     return np.asarray(node)
