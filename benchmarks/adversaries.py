@@ -1,12 +1,13 @@
 """Queries that are made to defeat `auto`: each hurts some rule of combining rows that looks good elsewhere.
 
     python benchmarks/adversaries.py [--only NAME,...] [--rounds 5] [--rows 2000000] [--memory]
-                                     [--out benchmarks/results/adversaries.csv]
+                                     [--out FILE]
 
 Each query runs on two cores with adaptive execution, stock and with the toggle on, by turns in one process, after two
 runs of each that are not measured. The ratio is the median over rounds of the time with the toggle by stock's in the
 same round. `--memory` measures the largest heap that is left after a garbage collection while a side runs, and
-collects all the time; such a run says nothing of times.
+collects all the time; such a run says nothing of times. Results go to results/adversaries.csv, or to
+adversaries_memory.csv.
 
 No threshold of the plugin is tuned to these queries: benchmarks/README.md says to which data they are.
 """
@@ -42,7 +43,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--memory", action="store_true", help="live heap in place of times")
-    parser.add_argument("--out", type=Path, default=RESULTS / "adversaries.csv")
+    parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     names = given.only or list(ADVERSARIES)
     if unknown := [name for name in names if name not in ADVERSARIES]:
@@ -59,7 +60,7 @@ def main() -> None:
         spark,
         [(name, lambda name=name: ADVERSARIES[name](spark, given.rows)) for name in names],  # type: ignore[misc]
         given.rounds,
-        given.out,
+        given.out or RESULTS / ("adversaries_memory.csv" if given.memory else "adversaries.csv"),
         given.memory,
     )
 
