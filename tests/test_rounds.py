@@ -119,6 +119,14 @@ def test_albic_brings_together_what_sends_much() -> None:
     assert traffic.collocation(node) > traffic.collocation(cluster.node)
 
 
+def test_albic_empties_a_node_that_leaves_where_there_is_no_load() -> None:
+    out = np.zeros((4, 4))
+    out[0, 2] = 5.0
+    cluster = Cluster(load=[0] * 4, node=[0, 0, 1, 1], nodes=2, kill=[1])
+    window = seen(cluster)._replace(traffic=Traffic(out, operator=[0, 0, 1, 1]))
+    assert decided("albic", window, Budget(4)).node.tolist() == [0, 0, 0, 0]
+
+
 def test_a_planner_that_does_not_exist_is_refused() -> None:
     with pytest.raises(
         SaltwiseValueError, match=r"planner is 'mlip'; it must be one of flux, milp, .*; did you mean 'm"

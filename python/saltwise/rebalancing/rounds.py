@@ -160,8 +160,7 @@ def _elb(window: Window, budget: Budget, seconds: float, rng: np.random.Generato
     ELB refuses a substream above half of the range of its bounds. One above the mean keeps its instance to itself.
     """
     cluster = window.cluster
-    # Multiples of the mean. Bounds around loads near the smallest number would not be even.
-    node, load = cluster.node.copy(), cluster.load / (cluster.mean or 1.0)
+    node, load = cluster.node.copy(), _by_mean(cluster)
     groups, instances = np.arange(len(load)), np.arange(cluster.nodes)
     while len(instances) > 1 and len(groups):
         largest = groups[np.argmax(load[groups])]
@@ -171,7 +170,7 @@ def _elb(window: Window, budget: Budget, seconds: float, rng: np.random.Generato
         node = _rehomed(cluster, node, groups, instances)
     mean = load[groups].sum() / len(instances)
     reach = max((EVEN - 1) * mean, load[groups].max(initial=0.0))
-    if len(groups) and 0 < reach <= mean:
+    if 0 < reach <= mean:
         place = np.searchsorted(instances, node[groups])
         node[groups] = instances[elb(load[groups], place, len(instances), mean - reach, mean + reach).instance]
     return np.asarray(node)
@@ -196,9 +195,12 @@ def _albic(window: Window, budget: Budget, seconds: float, rng: np.random.Genera
     cluster = window.cluster
     if window.traffic is None or not window.traffic.out.nnz:
         return _milp(window, budget, seconds, rng)
-    percent = 100 / cluster.mean
-    scaled = replace(cluster, load=cluster.load * percent)
-    return albic(scaled, window.traffic, budget.moves, rng, seconds=seconds)
+    return albic(replace(cluster, load=100 * _by_mean(cluster)), window.traffic, budget.moves, rng, seconds=seconds)
+
+
+def _by_mean(cluster: Cluster) -> Floats:
+    """Return the loads as multiples of the mean. Bounds around loads near the smallest number would not be even."""
+    return np.asarray(cluster.load / (cluster.mean or 1.0))
 
 
 def _finite(number: float) -> float | None:
