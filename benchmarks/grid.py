@@ -101,7 +101,7 @@ PARTS = {
     ),
     # Enough rows that a task takes longer than its start.
     "cluster": Part(
-        16_000_000, GROWING, ["z=1.6", "z=2.0"], ["stock", "bypass", "auto"], 1, 0, 128, 128, coalesced=False
+        16_000_000, GROWING, ["z=1.6", "z=2.0"], ["stock", "bypass", "auto"], 5, 0, 128, 128, coalesced=False
     ),
 }
 QUICK = Part(
