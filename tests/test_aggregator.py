@@ -209,7 +209,10 @@ def test_keys_of_each_type_are_grouped_as_spark_groups_them(spark: SparkSession,
 
 def test_what_groupby_takes_is_taken(spark: SparkSession) -> None:
     df = spark.table("measured")
-    for cols in ([["k", "x"]], [F.col("x") % 3, df["k"]], [2]):
+    columns: list[list[Any]] = [[["k", "x"]], [F.col("x") % 3, df["k"]]]
+    if spark.version >= "4":
+        columns.append([2])
+    for cols in columns:
         ours = df.skew_groupby(*cols).agg(number(df["d"]), number(F.col("d") * 2))
         stock = df.groupBy(*cols).agg(F.count("*"), F.count("*").alias("n"))
 

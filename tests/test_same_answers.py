@@ -947,8 +947,9 @@ def test_an_aggregate_that_is_no_sql_function_gives_the_same_answers(agree: Agre
     agree(summed_up, routes=1)
 
 
-def test_skew_groupby_takes_the_columns_that_groupby_takes(agree: Agree) -> None:
-    for columns in (["k", "t"], [["k", "t"]], [F.col("k") % 3, F.upper("s").alias("u")], [2, "t"]):
+def test_skew_groupby_takes_the_columns_that_groupby_takes(spark: SparkSession, agree: Agree) -> None:
+    by_number = [[2, "t"]] if version(spark) >= (4, 0) else []
+    for columns in (["k", "t"], [["k", "t"]], [F.col("k") % 3, F.upper("s").alias("u")], *by_number):
         agree.pair(
             lambda spark, c=columns: spark.table("events").groupBy(*c).count(),  # type: ignore[misc]
             lambda spark, c=columns: spark.table("events").skew_groupby(*c, strategy="shuffle").count(),  # type: ignore[misc]
