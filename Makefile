@@ -43,7 +43,8 @@ lint: .venv/installed
 test-matrix: wheel
 	$(BIN)/python tests/matrix.py $(WHEEL) $(VERSIONS)
 
-# Every kind of aggregate on every kind of skew with every plan, and what else the docs quote: half an hour and four minutes.
+# Every kind of aggregate on every kind of skew with every plan, and what else the docs quote: three quarters of an
+# hour; bench-quick takes four minutes.
 # An interrupted run goes on with: make bench FRESH=
 FRESH ?= --fresh
 bench: .venv/installed

@@ -135,6 +135,12 @@ def free_port() -> str:
 
 
 @pytest.fixture(scope="session")
+def version(spark: SparkSession) -> tuple[int, ...]:
+    """The line of Spark that runs, such as (4, 3)."""
+    return tuple(int(part) for part in spark.version.split(".")[:2])
+
+
+@pytest.fixture(scope="session")
 def with_conf(spark: SparkSession) -> WithConf:
     """Sets confs of the session for the length of a `with` block."""
 

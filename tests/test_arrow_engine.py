@@ -82,10 +82,6 @@ KEYS = {
 }
 
 
-def version(spark: SparkSession) -> tuple[int, ...]:
-    return tuple(int(part) for part in spark.version.split(".")[:2])
-
-
 @pytest.fixture(scope="module", autouse=True)
 def events(spark: SparkSession) -> Iterator[None]:
     spark.sql(EVENTS).persist().createOrReplaceTempView("events")
@@ -137,7 +133,9 @@ def test_every_strategy_gives_the_same_answers(spark: SparkSession, agree: Agree
 
 
 @pytest.mark.parametrize("function", [F.collect_list, F.collect_set])
-def test_collected_values_are_the_same(spark: SparkSession, agree: Agree, function: Callable[[str], Any]) -> None:
+def test_collected_values_are_the_same(
+    spark: SparkSession, version: tuple[int, ...], agree: Agree, function: Callable[[str], Any]
+) -> None:
     columns = ["i", "l", "d", "odd", "dec", "s", "b", "t", "dt", "ts", "ds", "a", "st"]
 
     def query(g: Any) -> DataFrame:
@@ -145,7 +143,7 @@ def test_collected_values_are_the_same(spark: SparkSession, agree: Agree, functi
         return collected.select("k", *(F.sort_array(name) for name in columns))  # type: ignore[no-any-return]
 
     rows = spark.table("events")
-    if version(spark) < (4, 2):  # where collect_set may list NaN several times
+    if version < (4, 2):  # where collect_set may list NaN several times
         rows = rows.withColumn("odd", F.nanvl("odd", F.lit(2.5)))
     agree.arrow(rows, "k", query=query)
 
@@ -205,8 +203,10 @@ def test_the_columns_of_groupby_are_taken(spark: SparkSession, agree: Agree) -> 
 
 
 @pytest.mark.parametrize("types", KEYS)
-def test_keys_of_each_type_give_the_same_answers(spark: SparkSession, agree: Agree, types: str) -> None:
-    if types == "collated" and version(spark) < (4, 0):
+def test_keys_of_each_type_give_the_same_answers(
+    spark: SparkSession, version: tuple[int, ...], agree: Agree, types: str
+) -> None:
+    if types == "collated" and version < (4, 0):
         pytest.skip("Spark 3.5 has no collations")
     columns = [
         f"element_at(array({values}), IF(id % 10 < 5, 1, 1 + CAST(id % size(array({values})) AS INT))) AS k{i}"
@@ -468,8 +468,8 @@ def test_columns_that_cannot_travel_are_refused(spark: SparkSession) -> None:
     )
 
 
-def test_keys_that_hold_a_map_are_refused(spark: SparkSession) -> None:
-    if version(spark) < (4, 0):
+def test_keys_that_hold_a_map_are_refused(spark: SparkSession, version: tuple[int, ...]) -> None:
+    if version < (4, 0):
         pytest.skip("Spark 3.5 groups by no map")
     maps = spark.sql("SELECT struct(map('a', 1) AS m) AS key")
     with pytest.raises(SaltwiseValueError) as refused:

@@ -231,10 +231,6 @@ def events(spark: SparkSession) -> Iterator[None]:
     spark.catalog.dropTempView("events")
 
 
-def version(spark: SparkSession) -> tuple[int, ...]:
-    return tuple(int(part) for part in spark.version.split(".")[:2])
-
-
 @pytest.fixture(scope="module")
 def aggregates(spark: SparkSession) -> set[str]:
     """Ask Spark for every function that its documentation files under aggregates."""
@@ -252,7 +248,7 @@ def aggregates(spark: SparkSession) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def select(spark: SparkSession, aggregates: set[str]) -> Callable[..., str]:
+def select(version: tuple[int, ...], aggregates: set[str]) -> Callable[..., str]:
     """Write a query with the calls of a batch that this Spark knows, each named by its text."""
 
     def query(batch: str, source: str = "events", group: str = "k") -> str:
@@ -261,7 +257,7 @@ def select(spark: SparkSession, aggregates: set[str]) -> Callable[..., str]:
             for name, texts in CALLS[batch].items()
             if name in aggregates
             for call in texts
-            if version(spark) >= SINCE.get(call, (3, 5))
+            if version >= SINCE.get(call, (3, 5))
         )
         return f"SELECT k, {columns} FROM {source} GROUP BY {group}"
 
@@ -321,9 +317,9 @@ def test_functions_that_divide_as_they_merge_agree_to_nine_digits(
 
 @pytest.mark.parametrize("strategy", EVERY)
 def test_merged_sketches_give_the_same_answers(
-    spark: SparkSession, agree: Agree, select: Callable[..., str], strategy: str
+    version: tuple[int, ...], agree: Agree, select: Callable[..., str], strategy: str
 ) -> None:
-    sketches = SKETCHES if version(spark) < (4, 3) else SKETCHES_OF_4_3
+    sketches = SKETCHES if version < (4, 3) else SKETCHES_OF_4_3
     # A sketch depends on the order of its rows, so a strategy that looks at the rows before may not route it.
     routes: int | None = 2 if strategy in ("hash", "split", "local", "consistent") else 1
     if strategy == "offgreedy":
@@ -404,10 +400,12 @@ ALL_KEYS = {**KEYS, **{name: values for more in KEYS_SINCE.values() for name, va
 
 
 @pytest.fixture(params=ALL_KEYS)
-def keyed(spark: SparkSession, with_conf: WithConf, request: pytest.FixtureRequest) -> Iterator[str]:
+def keyed(
+    spark: SparkSession, version: tuple[int, ...], with_conf: WithConf, request: pytest.FixtureRequest
+) -> Iterator[str]:
     """A table whose key column has one type: its name."""
     for since, names in KEYS_SINCE.items():
-        if request.param in names and version(spark) < since:
+        if request.param in names and version < since:
             pytest.skip(f"Spark {spark.version} has no such key")
     with with_conf({"spark.sql.timeType.enabled": True} if request.param == "time" else {}):
         spark.sql(keyed_table(ALL_KEYS[request.param])).createOrReplaceTempView("keyed")
@@ -947,8 +945,8 @@ def test_an_aggregate_that_is_no_sql_function_gives_the_same_answers(agree: Agre
     agree(summed_up, routes=1)
 
 
-def test_skew_groupby_takes_the_columns_that_groupby_takes(spark: SparkSession, agree: Agree) -> None:
-    by_number = [[2, "t"]] if version(spark) >= (4, 0) else []
+def test_skew_groupby_takes_the_columns_that_groupby_takes(version: tuple[int, ...], agree: Agree) -> None:
+    by_number = [[2, "t"]] if version >= (4, 0) else []
     for columns in (["k", "t"], [["k", "t"]], [F.col("k") % 3, F.upper("s").alias("u")], *by_number):
         agree.pair(
             lambda spark, c=columns: spark.table("events").groupBy(*c).count(),  # type: ignore[misc]
