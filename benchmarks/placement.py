@@ -57,7 +57,7 @@ def main() -> None:
     Console().print(shown)
 
     pair = construct(keys[:500], shares[:500], 32, algorithm="scan", sigma=0.01)
-    consistent = pair.consistent
+    consistent = pair.others
     shown = Table("look-ups", "ms", title=f"{LOOK_UPS:,} keys, N = 32")
     shown.add_row("consistent hash", f"{median(lambda: consistent.place(keys), rounds):.0f}")
     shown.add_row(f"hash pair, {len(pair.explicit)} mappings", f"{median(lambda: pair.place(keys), rounds):.0f}")

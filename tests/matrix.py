@@ -17,7 +17,7 @@ from typing import TextIO
 from saltwise._java import ensure_java
 
 ROOT = Path(__file__).resolve().parent.parent
-TOOLS = ["pytest", "hypothesis", "pandas<3"]
+TOOLS = ["pytest", "pytest-timeout", "hypothesis", "pandas<3"]
 AT_ONCE = 2
 """Versions that run beside each other: a Spark of small queries keeps one core busy."""
 

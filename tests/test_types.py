@@ -31,10 +31,12 @@ flights.skew_groupby("carrier", engine="arrow", hot=["UA"])
 """
 
 
-def checked(*sources: Path) -> str:
-    """Return what mypy says of programs of users, who switch on the plugin and nothing else."""
-    config = sources[0].parent / "mypy.ini"
-    config.write_text("[mypy]\nplugins = saltwise.mypy_plugin\nignore_missing_imports = true\n")
+def checked(folder: Path, *sources: Path) -> str:
+    """Return what mypy says of programs of users, who switch on the plugin, and annotate what they like."""
+    config = folder / "mypy.ini"
+    config.write_text(
+        "[mypy]\nplugins = saltwise.mypy_plugin\nignore_missing_imports = true\ncheck_untyped_defs = true\n"
+    )
     cache = ROOT / ".mypy_cache" / "users"
     arguments = ["--config-file", str(config), "--cache-dir", str(cache), "--scripts-are-modules"]
     said, trouble, _ = api.run([*arguments, "--disable-error-code=no-redef", *map(str, sources)])
@@ -51,13 +53,13 @@ def test_mypy_accepts_the_code_of_the_docs(tmp_path: Path) -> None:
             source.write_text("\n".join([PREFACE, *blocks]))
             sources.append(source)
     assert len(sources) > 5
-    assert checked(*sources).startswith("Success")
+    assert checked(tmp_path, *sources).startswith("Success")
 
 
 def test_mypy_refuses_a_wrong_strategy_and_an_option_without_use(tmp_path: Path) -> None:
     source = tmp_path / "wrong.py"
     source.write_text(PREFACE + WRONG)
-    said = checked(source)
+    said = checked(tmp_path, source)
     assert len(re.findall(r"error: No overload variant of \"skew_groupby\"", said)) == 3, said
 
 
@@ -68,3 +70,8 @@ def test_pyright_finds_types_for_the_public_api() -> None:
     run = subprocess.run([*command, "--verifytypes", "saltwise"], capture_output=True, text=True, env=environment)
     score = json.loads(run.stdout)["typeCompleteness"]["completenessScore"]
     assert score >= 0.95
+
+
+def test_benchmarks_ask_only_for_what_there_is(tmp_path: Path) -> None:
+    said = checked(tmp_path, *sorted((ROOT / "benchmarks").glob("*.py")))
+    assert [line for line in said.splitlines() if line.endswith("[attr-defined]")] == []
