@@ -1,4 +1,4 @@
-"""scan, redist and readj do what the paper's listings say, and their metrics are the paper's equations."""
+"""scan, redist, readj and level do what the paper's listings say, and their metrics are the paper's equations."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_each_step_of_redist_takes_the_best_utility_by_frequency(case: tuple[Nai
     assert set(made.explicit) == set(naive.hot)
 
 
-@given(cases("readj"))
+@given(st.sampled_from(["readj", "level"]).flatmap(cases))
 @settings(max_examples=settings().max_examples // 2)
 def test_readj_never_balances_worse_than_keys_that_stay(
     case: tuple[Naive, HashPair],
@@ -141,13 +141,14 @@ def test_readj_never_balances_worse_than_keys_that_stay(
     assert naive.rho(placed) <= naive.rho(stayed) * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("algorithm", ["readj", "level"])
 @pytest.mark.parametrize("z", [0.3, 0.6, 0.9])
-def test_readj_ends_where_no_move_and_no_swap_helps(z: float) -> None:
+def test_readj_ends_where_no_move_and_no_swap_helps(z: float, algorithm: str) -> None:
     keys = np.arange(12) * 2**50
     shares = zipf_shares(12, z)
     f = dict(zip(keys.tolist(), shares.tolist(), strict=True))
     previous = HashPair(3, explicit={int(key): i % 3 for i, key in enumerate(keys)}, replicas=REPLICAS)
-    placed = dict(construct(keys, shares, 4, previous, replicas=REPLICAS).explicit)
+    placed = dict(construct(keys, shares, 4, previous, algorithm, replicas=REPLICAS).explicit)
     naive = Naive(f, 4, previous, "LCL", "APM", keys.tolist())
     rho = naive.rho(placed)
     assert rho < naive.rho(dict(previous.explicit))
@@ -191,18 +192,19 @@ def test_readj_leaves_alone_what_is_balanced() -> None:
     assert construct(keys, np.full(40, 1 / 40), 4, even, "readj") == even
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", [name for name in ALGORITHMS if name != "readj"])
 def test_without_a_function_in_use_equal_keys_are_spread_evenly(algorithm: str) -> None:
     keys = np.arange(40) * 2**50
     made = construct(keys, np.full(40, 1 / 40), 8, algorithm=algorithm)
     assert np.bincount(made.place(keys)).tolist() == [5] * 8
 
 
-def test_readj_levels_workers_that_tie() -> None:
+@pytest.mark.parametrize(("algorithm", "counts"), [("readj", [6, 6]), ("level", [3, 3, 3, 3])])
+def test_readj_stops_where_workers_tie_and_level_goes_on(algorithm: str, counts: list[int]) -> None:
     keys = np.arange(12)
     previous = HashPair(4, explicit={int(key): int(key) % 2 for key in keys})
-    made = construct(keys, np.full(12, 1 / 12), 4, previous, "readj")
-    assert np.bincount(made.place(keys)).tolist() == [3] * 4
+    made = construct(keys, np.full(12, 1 / 12), 4, previous, algorithm)
+    assert np.bincount(made.place(keys)).tolist() == counts
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -285,7 +287,7 @@ def test_usage_is_constant_linear_or_quadratic() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"algorithm": "redits"}, "algorithm is 'redits'; it must be one of scan, redist, readj; did you mean 'redist'?"),
+        ({"algorithm": "redits"}, "algorithm is 'redits'; it must be one of scan, redist, readj, level; did you mean 'redist'?"),
         ({"utility": "APN"}, "utility is 'APN'; it must be one of A, APM, APLM, ATM, ATLM."),
         ({"resources": "LXL"}, "resources is 'LXL'; it must be three of C, L and Q, for state, computation and communication."),
         ({"resources": "LL"}, "resources is 'LL'; it must be three of C, L and Q, for state, computation and communication."),

@@ -20,6 +20,7 @@ from saltwise.keys import XxhashMissingError, key_hashes
 from saltwise.placement.consistent_hash import ConsistentHash
 from saltwise.placement.function_json import PartitionFormatError, from_json, to_json
 from saltwise.placement.hash_pair import HashPair
+from saltwise.placement.key_groups import KeyGroups
 from saltwise.placement.largest_first import largest_first
 from saltwise.placement.partition_function import PartitionFunction, UniformHash
 from saltwise.splitting.compiled_hash import Longs
@@ -150,11 +151,32 @@ def test_arguments_out_of_range() -> None:
     )
 
 
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=40), st.lists(LONGS, min_size=1))
+def test_a_key_is_where_its_group_is(table: list[int], keys: list[int]) -> None:
+    placed = KeyGroups(7, table=table).place(np.array(keys))
+    assert placed.tolist() == [table[key % len(table)] for key in keys]
+
+
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [
+        ([], "table is empty; it must have the worker of at least one key group."),
+        ([0, 4], "table has worker 4 for key group 1; it must be from 0 to 3, as there are 4 workers."),
+        ([0.0], "table has worker 0.0 for key group 0; it must be from 0 to 3, as there are 4 workers."),
+    ],
+)
+def test_a_table_of_key_groups_has_workers_only(table: list[int], why: str) -> None:
+    with pytest.raises(SaltwiseError) as refused:
+        KeyGroups(4, table=table)
+    assert str(refused.value) == why
+
+
 FUNCTIONS: list[PartitionFunction] = [
     UniformHash(7, "string"),
     ConsistentHash(3, "int", replicas=20),
     HashPair(4),
     HashPair(4, "string", {-(2**63): 0, 2**63 - 1: 3}, replicas=5),
+    KeyGroups(3, "date", [0, 2, 1, 1, 0]),
 ]
 
 
@@ -210,9 +232,10 @@ def test_a_damaged_one_is_refused(data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"kind": "ring"}, "the partition function is 'ring' by 'xxhash64'; it must be uniform or consistent or pair by xxhash64"),
-        ({"hash": "md5"}, "the partition function is 'pair' by 'md5'; it must be uniform or consistent or pair by xxhash64"),
+        ({"kind": "ring"}, "the partition function is 'ring' by 'xxhash64'; it must be uniform or consistent or pair or groups by xxhash64"),
+        ({"hash": "md5"}, "the partition function is 'pair' by 'md5'; it must be uniform or consistent or pair or groups by xxhash64"),
         ({"workers": "4"}, "the partition function is damaged: workers is '4'; it must be a whole number of at least 1."),
+        ({"workers": 1_000_000_000}, "the partition function is damaged: workers and replicas are 1000000000 and 1000; all workers together may have 10,000,000 replicas at most."),
         ({"explicit": {"7": 9}}, "the partition function is damaged: explicit has worker 9 for the key of hash 7; it must be from 0 to 3, as there are 4 workers."),
         ({"explicit": {"x": 1}}, "the partition function is damaged: invalid literal for int() with base 10: 'x'"),
         ({"explicit": None}, "the partition function is damaged: 'NoneType' object has no attribute 'items'"),

@@ -6,13 +6,14 @@ import json
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from saltwise import SaltwiseError
+from saltwise import SaltwiseError, SaltwiseValueError
 from saltwise.placement.hash_pair import HashPair
 from saltwise.placement.history import PARTS, WINDOW, Placement, PlacementHistory, Weights, max_to_mean
 from saltwise.placement.store import FORMAT, PlacementStore, PlacementStoreError
@@ -82,7 +83,63 @@ def test_a_function_that_balances_is_kept_and_nothing_moves() -> None:
     assert (again.migration, again.moved_keys, again.moved_rows) == (0.0, 0, 0.0)
 
 
-@pytest.mark.parametrize("algorithm", ["scan", "redist", "readj"])
+@pytest.mark.parametrize("algorithm", ["scan", "redist", "readj", "level"])
+def test_where_one_key_is_too_heavy_nothing_moves_for_nothing(algorithm: str) -> None:
+    history = PlacementHistory()
+    hot = run_of({1: 60_000, **dict.fromkeys(range(2, 400), 10)})
+    first = history.next(hot, 8)
+    again = history.next(hot, 8, algorithm)
+    assert first.imbalance > 1
+    assert (again.made_by, again.function, again.migration) == ("kept", first.function, 0.0)
+
+
+def test_a_store_that_tolerates_more_keeps_a_function_for_longer(tmp_path: Path) -> None:
+    runs = [zipf_run(shift=150 * i, exponent=0.6) for i in range(4)]
+    made_by = {
+        alpha: [PlacementStore(tmp_path / str(alpha), alpha=alpha).plan(run, 8).made_by for run in runs]
+        for alpha in (1.05, 4.0)
+    }
+    assert made_by[4.0] == ["largest first", "kept", "kept", "kept"]
+    assert "level" in made_by[1.05]
+
+
+def test_a_store_balances_the_squares_of_rows_where_they_are_the_cost(tmp_path: Path) -> None:
+    rows = {key: 4_000 if key < 3 else 100 for key in range(200)}
+    placed = PlacementStore(tmp_path, resources="LQL", domain=200).plan(run_of(rows), 3)
+    hot = placed.function.place(np.arange(3))
+    assert sorted(hot.tolist()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"resources": "LXL"},
+            "resources is 'LXL'; it must be three of C, L and Q, for state, computation and communication.",
+        ),
+        ({"alpha": 1.0}, "alpha is 1.0; it must be a number above 1."),
+        ({"utility": "APN"}, "utility is 'APN'; it must be one of A, APM, APLM, ATM, ATLM."),
+    ],
+)
+def test_a_store_refuses_aims_that_cannot_be(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(SaltwiseValueError) as error:
+        PlacementStore(tmp_path, **options)
+    assert str(error.value).startswith(message)
+
+
+def test_a_new_function_moves_no_more_than_it_may() -> None:
+    for limit, made_by in ((0.01, "kept"), (4.0, "level")):
+        history = PlacementHistory()
+        history.next(zipf_run(exponent=0.6), 8)
+        for _ in range(8):
+            drifted = history.next(zipf_run(shift=150, exponent=0.6), 8, max_migration=limit)
+            assert drifted.migration <= limit
+            if drifted.made_by == made_by:
+                break
+        assert drifted.made_by == made_by
+
+
+@pytest.mark.parametrize("algorithm", ["scan", "redist", "readj", "level"])
 def test_more_workers_and_fewer_are_scaled_to_and_balanced(algorithm: str) -> None:
     history = PlacementHistory()
     history.next(zipf_run(exponent=0.6), 8)
@@ -95,7 +152,7 @@ def test_more_workers_and_fewer_are_scaled_to_and_balanced(algorithm: str) -> No
         assert 0 < placement.moved_rows < 100_000
 
 
-def test_readj_moves_less_than_largest_first_would() -> None:
+def test_level_moves_less_than_largest_first_would() -> None:
     history = PlacementHistory()
     history.next(zipf_run(), 8)
     scaled = history.next(zipf_run(), 9)
@@ -142,10 +199,10 @@ def test_keys_that_are_not_known_count_as_spread_by_the_hash() -> None:
 
 
 def test_a_placement_prints_as_a_table_and_renders_as_html() -> None:
-    placement = Placement(HashPair(4, explicit={1: 2}), "readj", 1.0571, 0.9, 0.25, 1234, 56789.0)
+    placement = Placement(HashPair(4, explicit={1: 2}), "level", 1.0571, 0.9, 0.25, 1234, 56789.0)
     assert str(placement) == (
         "workers        4\n"
-        "made by        readj\n"
+        "made by        level\n"
         "keys placed    1\n"
         "max/mean       1.057\n"
         "b (imbalance)  0.900\n"
@@ -278,7 +335,7 @@ def test_a_key_that_is_there_twice() -> None:
     ("workers", "algorithm", "message"),
     [
         (0, "readj", "workers is 0; it must be a whole number of at least 1."),
-        (2, "reajd", "algorithm is 'reajd'; it must be one of scan, redist, readj; did you mean 'readj'?"),
+        (2, "reajd", "algorithm is 'reajd'; it must be one of scan, redist, readj, level; did you mean 'readj'?"),
     ],
 )
 def test_arguments_out_of_range(tmp_path: Path, workers: int, algorithm: str, message: str) -> None:

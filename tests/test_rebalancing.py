@@ -61,10 +61,15 @@ def test_elb_takes_from_an_overloaded_instance_no_more_than_what_it_is_above_the
     assert (after[~overloaded] >= before[~overloaded]).all()
 
 
-def test_elb_moves_nothing_while_all_loads_are_within_the_bounds() -> None:
+@pytest.mark.parametrize("width", [4, 6])
+def test_elb_comes_as_close_to_the_middle_of_the_bounds_as_it_can(width: int) -> None:
     load, instance = [4, 3, 2, 2, 2, 1], [0, 0, 0, 1, 1, 1]
-    assert elb(load, instance, 2, lower=4, upper=12).instance.tolist() == instance
-    assert elb(load, instance, 2, lower=6, upper=14).instance.tolist() == [0, 0, 1, 1, 1, 1]
+    assert elb(load, instance, 2, lower=7 - width, upper=7 + width).instance.tolist() == [0, 0, 1, 1, 1, 1]
+
+
+def test_elb_gives_nothing_to_an_instance_that_is_overloaded() -> None:
+    load, instance = [3, 3, 3, 3, 3, 1, 1], [0, 0, 0, 1, 1, 1, 2]
+    assert elb(load, instance, 3, lower=2, upper=10).instance.tolist() == [2, 0, 0, 1, 1, 2, 2]
 
 
 def test_elb_empties_the_least_loaded_instances_when_fewer_are_enough() -> None:
@@ -90,15 +95,19 @@ def test_clb_keeps_substreams_apart_whose_loads_rise_together() -> None:
     assert instance[2] != instance[3]
 
 
-@given(st.integers(2, 12), st.integers(2, 20), st.integers(0, 100))
-def test_clb_parts_the_substream_of_most_weight_from_all_that_rise_with_it(windows: int, p: int, seed: int) -> None:
+@given(st.integers(2, 12), st.integers(2, 20), st.integers(0, 100), st.floats(0, 0.9))
+def test_clb_parts_the_substream_of_most_weight_from_all_that_correlate_with_it(
+    windows: int, p: int, seed: int, theta: float
+) -> None:
     series = np.random.default_rng(seed).poisson(50, (windows, p)).astype(float)
     off = series - series.mean(axis=0)
-    positive = np.maximum(off.T @ off / windows, 0) * (1 - np.eye(p))
-    weight = positive.sum(axis=1).round(6)
+    covariance = off.T @ off / windows * (1 - np.eye(p))
+    bound = theta * np.outer(series.std(axis=0), series.std(axis=0))
+    assume(not (np.abs(covariance - bound) < 1e-6).any(where=~np.eye(p, dtype=bool)))
+    rising = np.where(covariance > bound, covariance, 0)
+    weight = rising.sum(axis=1).round(6)
     assume((weight == weight.max()).sum() == 1)
-    rising = positive[np.argmax(weight)] > 1e-9
-    assert clb(series, n=2).tolist() == rising.astype(int).tolist()
+    assert clb(series, n=2, theta=theta).tolist() == (rising[np.argmax(weight)] > 0).astype(int).tolist()
 
 
 def test_clb_takes_no_rounding_for_a_correlation() -> None:
@@ -106,13 +115,14 @@ def test_clb_takes_no_rounding_for_a_correlation() -> None:
     covariance = np.cov(series, rowvar=False, bias=True)
     # The covariance of two of these is 0, and its sum in floating point is not.
     assert (np.abs(covariance) < 1e-9).any()
-    assert clb(series, n=2).tolist() == [1, 0, 1, 0, 1, 1, 0, 1]
+    assert clb(series, n=2, theta=0).tolist() == [1, 0, 1, 0, 1, 1, 0, 1]
 
 
 def test_clb_leaves_instances_empty_when_nothing_correlates() -> None:
     assert clb([[1, 3], [3, 1]], n=5).tolist() == [0, 0]
     assert clb([[1, 1], [3, 3]], n=5).tolist() == [0, 1]
-    assert clb([[1, 1], [3, 3]], n=5, theta=1.5).tolist() == [0, 0]
+    assert clb([[1, 1], [2, 3], [3, 2]], n=5, theta=0.4).tolist() == [0, 1]
+    assert clb([[1, 1], [2, 3], [3, 2]], n=5, theta=0.6).tolist() == [0, 0]
 
 
 # UHLB
@@ -184,7 +194,8 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: clb([[1, 2]], 2), "series has the shape (1, 2); it must be at least two windows of loads."),
     (lambda: clb([[1, 2], [float("nan"), 1]], 2), "load 0 is nan; it must be a finite number of at least 0."),
     (lambda: clb([[1, 2], [2, 1]], 0), "n is 0; it must be a whole number of at least 1."),
-    (lambda: clb([[1, 2], [2, 1]], 2, -1.0), "theta is -1.0; it must be a number of at least 0."),
+    (lambda: clb([[1, 2], [2, 1]], 2, -1.0), "theta is -1.0; it must be a number from 0 to below 1."),
+    (lambda: clb([[1, 2], [2, 1]], 2, 1.0), "theta is 1.0; it must be a number from 0 to below 1."),
     (lambda: uhlb(3, 0, np.random.default_rng(1)), "n is 0; it must be a whole number of at least 1."),
     (lambda: flux(Cluster([1], [0], 1), -1), "max_migrations is -1; it must be a whole number of at least 0."),
 ]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import csv
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from saltwise import SaltwiseError, datasets, reproduce
@@ -23,9 +26,12 @@ from saltwise.reproduce import (
     partial_key_grouping,
     when_two_choices,
 )
+from saltwise.reproduce.contradicted import CONTRADICTED
 from saltwise.reproduce.experiment import highest, paired, pick, values
 from saltwise.reproduce.jobs import OPERATORS, apart, real_job
-from saltwise.reproduce.lab import STAND_INS, Lab
+from saltwise.reproduce.lab import STAND_INS, TWEETS, WIKIPEDIA, Lab
+from saltwise.reproduce.levelled import levelled
+from saltwise.reproduce.over_seeds import ranges
 from saltwise.reproduce.page import page
 from saltwise.reproduce.reconfiguration_milp import fluctuating
 from saltwise.streams import zipf_shares
@@ -44,7 +50,7 @@ TINY = Grid(
 )
 
 IN_THE_PAPERS = {
-    *("pkg-table2", *(f"pkg-fig{i}" for i in range(4, 11))),
+    *("pkg-table2", *(f"pkg-fig{i}" for i in range(4, 11)), "pkg-theorem5", "pkg-section4"),
     *("dchoices-fig1", *(f"dchoices-fig{i}" for i in range(3, 13))),
     *("elb-table1", "elb-fig2", "elb-fig3", "elb-fig4"),
     *(f"milp-fig{i}" for i in range(2, 6)),
@@ -65,15 +71,15 @@ def test_an_experiment_writes_its_numbers_its_figure_and_the_page(tmp_path: Path
     steps = []
     out = tmp_path / "made" / "here"
     found = reproduce.reproduce(["dchoices-fig8"], out, TINY, lambda e, done, of: steps.append((e.name, done, of)))
-    assert {path.name for path in out.iterdir()} == {"dchoices-fig8.csv", "dchoices-fig8.png", "claims.md"}
-    (outcome,) = found.outcomes.values()
+    assert {path.name for path in out.iterdir()} == {"dchoices-fig8.csv", "dchoices-fig8.png", "claims.md", "seeds"}
+    (claims,) = found.claims.values()
     with (out / "dchoices-fig8.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [(row["scheme"], row["worker"]) for row in rows[:2]] == [("PKG", "1"), ("PKG", "2")]
     assert sum(float(row["head"]) + float(row["tail"]) for row in rows) == pytest.approx(3)
     assert (out / "dchoices-fig8.png").read_bytes().startswith(b"\x89PNG")
     text = (out / "claims.md").read_text()
-    for claim in [*outcome.claims, *when_two_choices.NEEDS_A_CLUSTER]:
+    for claim in [*claims, *when_two_choices.NEEDS_A_CLUSTER]:
         assert claim.says in text
     assert "Partial Key Grouping" not in text
     assert steps[0] == ("dchoices-fig8", 0, 3)
@@ -165,19 +171,38 @@ def test_claims_about_a_cluster_are_not_judged() -> None:
 def test_the_page_counts_and_marks_claims_and_names_the_stand_ins() -> None:
     held = Claim("Q1", "the first", "1.5 of |K| = 3", True)
     failed = Claim("Q2", "the second", "0.1", False, "Too short.")
-    outcome = Outcome([], run("dchoices-fig4").figure, [held, failed])
     missing = {EXPERIMENTS["pkg-fig8"]: "No index."}
     text = page(
-        {EXPERIMENTS["pkg-fig9"]: outcome}, missing, {"pkg": partial_key_grouping.NEEDS_A_CLUSTER}, STAND_INS, 5_000
+        {EXPERIMENTS["pkg-fig9"]: [held, failed]}, missing, {"pkg": partial_key_grouping.NEEDS_A_CLUSTER}, 5_000
     )
-    assert "Of 2 claims that were tried, 1 hold and 1 do not." in text
+    assert (
+        "Of 2 claims that were tried, 1 hold, 0 cannot, by other numbers of their paper, and 1 do not (50.0% hold or cannot)."
+        in text
+    )
     assert "m = 5,000 messages" in text
-    assert "| Q1 | the first | 1.5 of \\|K\\| = 3 | yes |  |" in text
-    assert "| Q2 | the second | 0.1 | **no** | Too short. |" in text
-    assert "| not measured | needs a cluster |" in text
+    assert "| Q1 | the first | 1.5 of \\|K\\| = 3 | simulation | yes |  |" in text
+    assert "| Q2 | the second | 0.1 | simulation | **no** | Too short. |" in text
+    assert "| not measured | nobody here | needs a cluster |" in text
     assert "* pkg-fig8 did not run: No index." in text
     for name in STAND_INS:
         assert f"* **{name}**: " in text
+
+
+def test_a_claim_that_the_papers_own_numbers_rule_out_cannot_hold_and_the_page_says_by_which() -> None:
+    says = "nine choices restore it for forty workers"
+    text = page({EXPERIMENTS["pkg-fig9"]: [Claim("Q4", says, "0.3", False, "Ours.")]}, {}, {"pkg": []}, 5_000)
+    assert "0 hold, 1 cannot" in text
+    assert f"| Q4 | {says} | 0.3 | simulation | cannot | {CONTRADICTED[says]} |" in text
+
+
+def test_keys_below_delta_leave_more_imbalance_than_the_hottest_key_alone() -> None:
+    left = levelled(10, 1_000_000)
+    hottest = 1 / np.sum(1 / np.arange(1, 1_000_001))
+    rest = 1 - hottest
+    tracked = np.sum(zipf_shares(1_000_000, 1.0)[:39]) - hottest
+    even = (hottest + (rest - tracked) / 10) / (tracked / 9 + (rest - tracked) / 10) / 1.2
+    assert even == pytest.approx(1.22, abs=0.005)
+    assert left.mean > even + 3 * left.deviation / 5**0.5
 
 
 def test_pairs_agree_in_the_other_settings() -> None:
@@ -190,8 +215,8 @@ def test_pairs_agree_in_the_other_settings() -> None:
 
 
 def test_the_stand_ins_have_the_p1_that_they_promise() -> None:
-    assert zipf_shares(2_900_000, 1.0552)[0] == pytest.approx(0.0932, abs=1e-4)
-    assert zipf_shares(1_000_000, 0.8753)[0] == pytest.approx(0.0267, abs=1e-4)
+    assert zipf_shares(*WIKIPEDIA)[0] == pytest.approx(0.0932, abs=1e-4)
+    assert zipf_shares(*TWEETS)[0] == pytest.approx(0.0267, abs=1e-4)
     lab = Lab(QUICK)
     assert lab.data("CT*").top_share == pytest.approx(0.0329, abs=0.002)
     assert set(FULL.data) <= set(STAND_INS)
@@ -212,8 +237,41 @@ def test_an_experiment_without_data_is_named_and_the_others_run(
     monkeypatch.setattr("saltwise.reproduce.lab.debian", no_index)
     found = reproduce.reproduce(["pkg-fig8", "dchoices-fig4"], tmp_path, TINY)
     assert found.missing == {EXPERIMENTS["pkg-fig8"]: "No index."}
-    assert list(found.outcomes) == [EXPERIMENTS["dchoices-fig4"]]
+    assert list(found.claims) == [EXPERIMENTS["dchoices-fig4"]]
     assert "* pkg-fig8 did not run: No index." in (tmp_path / "claims.md").read_text()
+
+
+def test_seeds_draw_anew_and_vote(tmp_path: Path) -> None:
+    found = reproduce.reproduce(["dchoices-fig8"], tmp_path, TINY, seeds=3)
+    [claims] = found.claims.values()
+    assert {claim.seeds[1] for claim in claims} == {3}
+    assert all((2 * claim.seeds[0] > 3) == claim.holds for claim in claims)
+    assert any("…" in claim.found for claim in claims)
+    assert "Every simulation ran with 3 seeds" in (tmp_path / "claims.md").read_text()
+
+
+def test_an_interrupted_run_goes_on_and_a_fresh_one_begins_anew(tmp_path: Path) -> None:
+    ran: list[str] = []
+
+    def report(experiment: reproduce.Experiment, done: int, steps: int) -> None:
+        if done == 0:
+            ran.append(experiment.name)
+
+    first = reproduce.reproduce(["dchoices-fig8"], tmp_path, TINY, report)
+    again = reproduce.reproduce(["dchoices-fig8", "dchoices-fig4"], tmp_path, TINY, report)
+    assert ran == ["dchoices-fig8", "dchoices-fig4"]
+    assert again.claims[EXPERIMENTS["dchoices-fig8"]] == first.claims[EXPERIMENTS["dchoices-fig8"]]
+    reproduce.reproduce(["dchoices-fig8"], tmp_path, TINY, report, fresh=True)
+    assert ran[2:] == ["dchoices-fig8"]
+    reproduce.reproduce(["dchoices-fig4"], tmp_path, replace(TINY, messages=6_000), report)
+    assert ran[3:] == ["dchoices-fig4"]
+
+
+@given(st.lists(st.floats(0, 1e6, allow_nan=False), min_size=1, max_size=5))
+def test_numbers_of_seeds_become_the_range_of_them(numbers: list[float]) -> None:
+    found = ranges([f"at most {number:.1e}, in 5 of 5" for number in numbers], "")
+    low, high = f"{min(numbers):.1e}", f"{max(numbers):.1e}"
+    assert found == f"at most {low if low == high else f'{low}…{high}'}, in 5 of 5"
 
 
 def test_the_command(tmp_path: Path) -> None:

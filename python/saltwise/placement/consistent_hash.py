@@ -14,11 +14,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import check_whole
+from ..errors import SaltwiseValueError, check_whole
 from ..splitting.compiled_hash import Ints, Longs, workers_of
 from .partition_function import PartitionFunction
 
 REPLICAS = 1000
+MAX_RING = 10_000_000
+"""So many replicas all workers may have: a thousand for each of ten thousand workers."""
 HALF = 1 << 31
 """The place of a replica consists of two hashes of 31 bits each."""
 
@@ -62,6 +64,11 @@ class ConsistentHash(PartitionFunction):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_whole("replicas", self.replicas)
+        if self.workers * self.replicas > MAX_RING:
+            raise SaltwiseValueError(
+                f"workers and replicas are {self.workers} and {self.replicas}; all workers together may have "
+                f"{MAX_RING:,} replicas at most."
+            )
 
     @cached_property
     def ring(self) -> Ring:

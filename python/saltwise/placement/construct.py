@@ -1,4 +1,4 @@
-"""Constructs the hash pair <H_p, H_c> from hot keys, and from the function in use, by scan, redist or readj.
+"""Constructs the hash pair <H_p, H_c> from hot keys, and from the function in use, by scan, redist, readj or level.
 
 Gedik, "Partitioning functions for stateful data parallelism in stream processing", VLDB Journal 2014, sections 4.2 to
 4.4. Each algorithm takes the mapping with the best utility at each of its steps. A constant resource is left out of the
@@ -15,14 +15,14 @@ from ..splitting.compiled_hash import Longs
 from .consistent_hash import REPLICAS, ConsistentHash
 from .hash_pair import HashPair
 from .partition_function import PartitionFunction
-from .readj import readj
+from .readj import level, readj
 from .redist import redist
 from .resources import ALPHA, SIGMA, Floats, allowed_deviation, check_frequencies, tracked, usage
 from .scan import scan
 from .utility import UTILITIES, Problem
 
-ALGORITHMS = {"scan": scan, "redist": redist, "readj": readj}
-"""By the paper's names."""
+ALGORITHMS = {"scan": scan, "redist": redist, "readj": readj, "level": level}
+"""By the paper's names, and one of ours."""
 
 
 def construct(
@@ -30,7 +30,7 @@ def construct(
     frequencies: Floats,
     workers: int,
     previous: PartitionFunction | None = None,
-    algorithm: str = "readj",
+    algorithm: str = "level",
     resources: str = "LCL",
     alpha: float = ALPHA,
     sigma: float = SIGMA,
@@ -47,7 +47,8 @@ def construct(
         workers: N of the new function.
         previous: the function in use, p(t); None if there is no state that could move.
         algorithm: "scan" places the keys by descending frequency. "redist" places them in the order that is best for
-            the utility. "readj" starts with the function in use and improves it by moves and swaps.
+            the utility. "readj" starts with the function in use and improves it by moves and swaps. "level" is readj
+            that also levels workers that tie.
         resources: letters of the resource functions of state, computation and communication: C (constant), L (linear)
             or Q (quadratic).
         alpha: the max load by the min load that is tolerated, above 1.

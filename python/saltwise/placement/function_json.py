@@ -5,8 +5,8 @@ The type of the keys is written too, because their hash depends on it, and a che
     {"format": "saltwise partition function", "version": 1, "kind": "pair", "key_type": "string", "hash": "xxhash64",
      "workers": 4, "replicas": 1000, "explicit": {"-8582455328737087284": 3}, "crc32": 3172302873}
 
-A kind is "uniform", "consistent" or "pair". The keys of "explicit" are 64-bit hashes, as text: JSON's numbers are less
-exact in other languages.
+A kind is "uniform", "consistent", "pair" or "groups", which has a "table". The keys of "explicit" are 64-bit hashes, as
+text: JSON's numbers are less exact in other languages.
 """
 
 from __future__ import annotations
@@ -17,16 +17,22 @@ from ..errors import SaltwiseError, SaltwiseValueError
 from ..versioned_json import VersionedJsonError, dump_versioned, load_versioned
 from .consistent_hash import ConsistentHash
 from .hash_pair import HashPair
+from .key_groups import KeyGroups
 from .partition_function import PartitionFunction, UniformHash
 
 FORMAT = "saltwise partition function"
 VERSION = 1
 HASH = "xxhash64"
 
-_FIELDS = {"uniform": (), "consistent": ("replicas",), "pair": ("replicas", "explicit")}
+_FIELDS = {"uniform": (), "consistent": ("replicas",), "pair": ("replicas", "explicit"), "groups": ("table",)}
 """By kind: its fields besides workers and key_type."""
 
-_KINDS: dict[str, type[PartitionFunction]] = {"uniform": UniformHash, "consistent": ConsistentHash, "pair": HashPair}
+_KINDS: dict[str, type[PartitionFunction]] = {
+    "uniform": UniformHash,
+    "consistent": ConsistentHash,
+    "pair": HashPair,
+    "groups": KeyGroups,
+}
 
 
 class PartitionFormatError(SaltwiseError):

@@ -45,6 +45,7 @@ class HashPair(PartitionFunction):
         super().__post_init__()
         check_whole("replicas", self.replicas, least=0)
         object.__setattr__(self, "explicit", dict(self.explicit))  # a copy, because the caller may change the original
+        _ = self.others  # raises where there are too many replicas
         for key, worker in self.explicit.items():
             if not 0 <= worker < self.workers:
                 raise SaltwiseValueError(

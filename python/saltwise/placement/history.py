@@ -2,13 +2,12 @@
 
 Gedik, "Partitioning functions for stateful data parallelism in stream processing", VLDB Journal 2014: the function
 p(t) and the sliding lossy counters of section 4.1.2 make p(t+1) (section 4.2), which costs b (equation 11) and m
-(equation 12). All three resources are linear in a key's weight.
+(equation 12). Unless somebody says otherwise, all three resources are linear in a key's weight.
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
@@ -26,7 +25,8 @@ from .function_json import from_json, to_json
 from .hash_pair import HashPair
 from .largest_first import largest_first
 from .partition_function import PartitionFunction
-from .resources import Floats, tracked
+from .resources import ALPHA, SIGMA, Floats, threshold, tracked
+from .utility import UTILITIES
 
 RESOURCES = "LLL"
 
@@ -41,6 +41,9 @@ EPSILON = 1e-6
 
 UNKNOWN = np.arange(1 << 16) << 48
 """Stand-ins for all keys that were not counted: hashes at equal distances."""
+
+PAYS_WITHIN = 10
+"""Within so many windows the fullest worker must have as many rows less as the state that moves had in one."""
 
 KEPT, LARGEST_FIRST = "kept", "largest first"
 
@@ -107,11 +110,11 @@ class Placement(Printable):
 
     function: PartitionFunction
     made_by: str
-    """readj, scan or redist; "largest first" if no function was in use; "kept" if the one in use still balances."""
+    """level, readj, scan or redist; "largest first" if no function was in use; "kept" if the one in use stays."""
     max_to_mean: float
     """Predicted load of the fullest worker by the mean. Keys that are not known count as spread by the hash."""
     imbalance: float
-    """b, the relative imbalance: max load by min load, divided by the tolerated 1.2. Up to 1 is balanced."""
+    """b, the relative imbalance: max load by min load, divided by what is tolerated, 1.2. Up to 1 is balanced."""
     migration: float
     """m, the relative migration: the weight that moves, by the mean of a worker."""
     moved_keys: int
@@ -142,8 +145,49 @@ COSTS = tuple(field.name for field in fields(Placement) if field.name != "functi
 """What a placement costs, by name: all that can be written as it is."""
 
 
+@dataclass(frozen=True)
+class Aims:
+    """What a placement balances, and how well: the parameters of Gedik's table 1 that an application chooses.
+
+    Args:
+        resources: letters of the resource functions beta of state, computation and communication: C (constant), L
+            (linear) or Q (quadratic), of the rows of a key.
+        alpha: the largest load by the smallest that is tolerated, above 1.
+        sigma: the part of the tolerated imbalance that one key without a worker of its own may use, above 0 and at
+            most 1.
+        utility: how imbalance and migration are weighed: A, APM, APLM, ATM or ATLM, as :func:`construct` says.
+        domain: |D|, the number of different keys; needed if a resource is quadratic.
+
+    Raises:
+        SaltwiseValueError: an argument is not allowed.
+    """
+
+    resources: str = RESOURCES
+    alpha: float = ALPHA
+    sigma: float = SIGMA
+    utility: str = "APM"
+    domain: int | None = None
+
+    def __post_init__(self) -> None:
+        threshold(self.resources, 2, self.alpha, self.sigma, self.domain)
+        if self.utility not in UTILITIES:
+            raise SaltwiseValueError.unknown("utility", self.utility, UTILITIES)
+
+
+def keys_to_track(workers: int) -> int:
+    """Return how many keys may need a worker by name: no more have a share of at least delta (equation 17).
+
+    >>> keys_to_track(10)
+    567
+    """
+    return math.ceil(1 / threshold(RESOURCES, workers))
+
+
 class PlacementHistory:
     """The function in use and the sliding counts. :meth:`next` changes both.
+
+    Args:
+        aims: what the functions balance.
 
     >>> history = PlacementHistory()
     >>> run = Weights("string", np.array([7, 8, 9]), np.array([100.0, 200.0, 150.0]), total=450.0)
@@ -151,7 +195,7 @@ class PlacementHistory:
     array([1, 0, 1], dtype=int32)
     >>> print(history.next(run, workers=3))
     workers        3
-    made by        readj
+    made by        level
     keys placed    3
     max/mean       1.333
     b (imbalance)  1.667
@@ -160,26 +204,31 @@ class PlacementHistory:
     moved rows     100
     """
 
-    def __init__(self) -> None:
+    def __init__(self, aims: Aims = Aims()) -> None:
+        self.aims = aims
         self.function: PartitionFunction | None = None
         self.counts: SlidingCounts[int | None] = SlidingCounts(WINDOW * PARTS, EPSILON)
         """None stands for all unknown keys."""
 
-    def next(self, run: Weights, workers: int, algorithm: str = "readj") -> Placement:
+    def next(self, run: Weights, workers: int, algorithm: str = "level", max_migration: float = math.inf) -> Placement:
         """Count a run, and choose the function for this run and the next ones.
 
         The first function is made by largest first. A function that still balances (b <= 1) is kept, because migration
         is for when the balance is violated or N changes (section 3.3). Otherwise `algorithm` makes a new one from it.
+        With as many workers as before, the new one is used only if it gains more than it moves (:data:`PAYS_WITHIN`):
+        where one key alone is too heavy, no function balances.
 
         Args:
             run: what its keys cost. Its total is 0 if it has no rows.
             workers: N. It may differ from that of the function in use.
-            algorithm: readj, scan or redist.
+            algorithm: level, readj, scan or redist.
+            max_migration: the largest m (equation 12) of a new function with as many workers.
 
         Raises:
             SaltwiseValueError: an argument is not allowed, or the type of the keys has changed.
         """
         check_whole("workers", workers)
+        aims = self.aims
         if algorithm not in ALGORITHMS:
             raise SaltwiseValueError.unknown("algorithm", algorithm, ALGORITHMS)
         before = self.function
@@ -192,14 +241,30 @@ class PlacementHistory:
         keys, shares = self._known()
         made_by = algorithm
         if before is None:
-            made_by, hot = LARGEST_FIRST, tracked(shares, RESOURCES, workers)
+            made_by, hot = LARGEST_FIRST, tracked(shares, aims.resources, workers, aims.alpha, aims.sigma, aims.domain)
             self.function = largest_first(keys[hot], shares[hot], workers, run.key_type)
-        elif before.workers == workers and relative_imbalance(_loads(before, keys, shares)) <= 1:
+        elif before.workers == workers and _imbalance(before, keys, shares, aims) <= 1:
             made_by = KEPT
         else:
-            self.function = construct(keys, shares, workers, before, algorithm, RESOURCES, key_type=run.key_type)
+            new = construct(
+                keys,
+                shares,
+                workers,
+                before,
+                algorithm,
+                aims.resources,
+                aims.alpha,
+                aims.sigma,
+                aims.utility,
+                aims.domain,
+                run.key_type,
+            )
+            if before.workers != workers or _pays(before, new, keys, shares, max_migration, aims):
+                self.function = new
+            else:
+                made_by = KEPT
         assert self.function is not None
-        return _placement(self.function, before, made_by, keys, shares, run)
+        return _placement(self.function, before, made_by, keys, shares, run, aims)
 
     def _count(self, run: Weights) -> None:
         parts = np.rint(run.weights * PARTS).astype(np.int64).tolist()
@@ -215,43 +280,72 @@ class PlacementHistory:
         return keys, np.array(counts, np.float64) / max(1, self.counts.total)
 
     def to_content(self) -> dict[str, Any]:
-        """Return everything as plain values. Hashes are text: JSON's numbers are less exact in other languages."""
-        return {
-            "function": None if self.function is None else to_json(self.function),
-            "window": self.counts.window,
-            "epsilon": self.counts.epsilon,
-            "left": self.counts.left,
-            "counters": [
-                {
-                    "total": counter.total,
-                    "kept": [[None if key is None else str(key), *entry] for key, entry in counter.kept.items()],
-                }
-                for counter in self.counts.counters
-            ],
-        }
+        """Return everything as plain values."""
+        return {"function": None if self.function is None else to_json(self.function)} | counts_to_content(self.counts)
 
     @classmethod
-    def from_content(cls, content: dict[str, Any]) -> PlacementHistory:
+    def from_content(cls, content: dict[str, Any], aims: Aims = Aims()) -> PlacementHistory:
         """Return what :meth:`to_content` wrote.
 
         Raises:
             PartitionFormatError: the function cannot be read.
             LookupError, TypeError, ValueError: the content is something else.
         """
-        history = cls()
+        history = cls(aims)
         history.function = None if content["function"] is None else from_json(content["function"])
-        history.counts = SlidingCounts(content["window"], content["epsilon"])
-        history.counts.left = int(content["left"])
-        counters: deque[LossyCounting[int | None]] = history.counts.counters
-        counters.clear()
-        for written in content["counters"]:
-            counter: LossyCounting[int | None] = LossyCounting(history.counts.epsilon)
-            counter.total = int(written["total"])
-            counter.kept = {None if key is None else int(key): (count, error) for key, count, error in written["kept"]}
-            counters.append(counter)
-        if not counters:
-            raise ValueError("there are no counters")
+        history.counts = counts_from_content(content)
         return history
+
+
+def _pays(
+    before: PartitionFunction,
+    after: PartitionFunction,
+    keys: Longs,
+    shares: Floats,
+    max_migration: float,
+    aims: Aims,
+) -> bool:
+    """Whether a resource's fullest worker has so much less to do that moves pay within :data:`PAYS_WITHIN` windows."""
+    every, share = spread(keys, shares)
+    m = relative_migration(before.place(every), after.place(every), share, after.workers, aims.resources[0])
+    one, other = (_loads(function, keys, shares, aims) for function in (before, after))
+    gain = ((one.max(axis=1) - other.max(axis=1)) / one.mean(axis=1)).max()
+    return bool(m <= max_migration and PAYS_WITHIN * gain > m)
+
+
+def counts_to_content(counts: SlidingCounts[int | None]) -> dict[str, Any]:
+    """Return sliding counts as plain values. Hashes are text: JSON's numbers are less exact in other languages."""
+    return {
+        "window": counts.window,
+        "epsilon": counts.epsilon,
+        "left": counts.left,
+        "counters": [
+            {
+                "total": counter.total,
+                "kept": [[None if key is None else str(key), *entry] for key, entry in counter.kept.items()],
+            }
+            for counter in counts.counters
+        ],
+    }
+
+
+def counts_from_content(content: dict[str, Any]) -> SlidingCounts[int | None]:
+    """Return what :func:`counts_to_content` wrote.
+
+    Raises:
+        LookupError, TypeError, ValueError: the content is something else.
+    """
+    counts: SlidingCounts[int | None] = SlidingCounts(content["window"], content["epsilon"])
+    counts.left = int(content["left"])
+    counts.counters.clear()
+    for written in content["counters"]:
+        counter: LossyCounting[int | None] = LossyCounting(counts.epsilon)
+        counter.total = int(written["total"])
+        counter.kept = {None if key is None else int(key): (count, error) for key, count, error in written["kept"]}
+        counts.counters.append(counter)
+    if not counts.counters:
+        raise ValueError("there are no counters")
+    return counts
 
 
 def spread(keys: Longs, shares: Floats) -> tuple[Longs, Floats]:
@@ -265,9 +359,20 @@ def spread(keys: Longs, shares: Floats) -> tuple[Longs, Floats]:
     return np.concatenate([keys, UNKNOWN]), np.concatenate([shares, np.full(len(UNKNOWN), left / len(UNKNOWN))])
 
 
-def _loads(function: PartitionFunction, keys: Longs, shares: Floats) -> Floats:
+def _loads(function: PartitionFunction, keys: Longs, shares: Floats, aims: Aims) -> Floats:
     every, share = spread(keys, shares)
-    return loads(function.place(every), share, function.workers, RESOURCES)
+    known = len(keys)
+    placed = function.place(every)
+    # A stand-in is several keys, if |D| says how many: that counts where a load is not linear.
+    each = 1.0 if aims.domain is None else max(0, aims.domain - known) / len(UNKNOWN)
+    times = np.array([{"C": each, "L": 1.0, "Q": 1 / each if each else 0.0}[resource] for resource in aims.resources])
+    return loads(placed[:known], share[:known], function.workers, aims.resources) + times[:, None] * loads(
+        placed[known:], share[known:], function.workers, aims.resources
+    )
+
+
+def _imbalance(function: PartitionFunction, keys: Longs, shares: Floats, aims: Aims) -> float:
+    return relative_imbalance(_loads(function, keys, shares, aims), aims.alpha)
 
 
 def max_to_mean(function: PartitionFunction, keys: Longs, shares: Floats) -> float:
@@ -278,7 +383,7 @@ def max_to_mean(function: PartitionFunction, keys: Longs, shares: Floats) -> flo
         keys: hashes of the keys that are known, shape (k,).
         shares: f(d) of these keys, shape (k,).
     """
-    return float(_loads(function, keys, shares)[0].max() * function.workers)
+    return float(_loads(function, keys, shares, Aims())[0].max() * function.workers)
 
 
 def _placement(
@@ -288,13 +393,14 @@ def _placement(
     keys: Longs,
     shares: Floats,
     run: Weights,
+    aims: Aims,
 ) -> Placement:
-    b = relative_imbalance(_loads(function, keys, shares))
+    b = _imbalance(function, keys, shares, aims)
     balance = max_to_mean(function, keys, shares)
     if before is None:
         return Placement(function, made_by, balance, b, 0.0, 0, 0.0)
     every, share = spread(keys, shares)
-    m = relative_migration(before.place(every), function.place(every), share, function.workers)
+    m = relative_migration(before.place(every), function.place(every), share, function.workers, aims.resources[0])
     run_keys, run_shares = spread(run.keys, run.shares)
     moved_rows = float(run_shares[before.place(run_keys) != function.place(run_keys)].sum() * run.total)
     known_keys = np.unique(np.concatenate([keys, run.keys, _explicit(before), _explicit(function)]))

@@ -22,15 +22,15 @@ def predict_placements(keys: Sequence[tuple[int, float]], workers: int, theta: f
     Args:
         keys: 64-bit hash and share of all rows of the heavy keys, each one once.
         workers: n.
-        theta: share from which ``readj`` looks at a key.
+        theta: share from which ``level`` looks at a key.
 
     Returns:
-        By strategy: ``hash``; ``consistent``; ``offgreedy``, which places these keys largest first; and ``readj``. Here
-        readj starts from the consistent hash, as there is no function in use. Where numba is not installed, it is left
+        By strategy: ``hash``; ``consistent``; ``offgreedy``, which places these keys largest first; and ``level``. Here
+        level starts from the consistent hash, as there is no function in use. Where numba is not installed, it is left
         out, since it would take minutes.
 
     >>> {name: round(value, 1) for name, value in predict_placements([(7, 0.5)], workers=4, theta=0.05).items()}
-    {'hash': 2.5, 'consistent': 2.5, 'offgreedy': 2.5, 'readj': 2.5}
+    {'hash': 2.5, 'consistent': 2.5, 'offgreedy': 2.5, 'level': 2.5}
     """
     hashes = np.array([key for key, _ in keys], np.int64)
     shares = np.array([share for _, share in keys], np.float64)
@@ -41,5 +41,5 @@ def predict_placements(keys: Sequence[tuple[int, float]], workers: int, theta: f
         "offgreedy": largest_first(hashes, shares, workers, replicas=0),
     }
     if COMPILED:
-        functions["readj"] = construct(hashes[head], shares[head], workers, algorithm="readj", resources=RESOURCES)
+        functions["level"] = construct(hashes[head], shares[head], workers, algorithm="level", resources=RESOURCES)
     return {name: max_to_mean(function, hashes, shares) for name, function in functions.items()}

@@ -8,8 +8,9 @@ The gain is the fall of the utility by the frequency moved. The fall is counted 
 the paper's listing overwrites that utility while it still compares candidates. A step may have a negative gain, but it
 must lower the balance penalty.
 
-Beyond the paper, a step may also leave the penalty as it is, if it narrows the gap between two workers of which one is
-a fullest or an emptiest one. Where counts tie and two workers are the emptiest, no single move lowers the penalty.
+`level` goes beyond the paper: a step may also leave the penalty as it is, if it narrows the gap between two workers of
+which one is a fullest or an emptiest one. Where counts tie and two workers are the emptiest, as after two were added,
+no single move lowers the penalty, and Algorithm 4 ends.
 """
 
 from __future__ import annotations
@@ -72,12 +73,23 @@ class Step(NamedTuple):
 
 @jit
 def readj(problem: Problem) -> Ints:
-    """Return the worker of each tracked key, shape (R,)."""
+    """Return the worker of each tracked key by Algorithm 4, shape (R,)."""
+    return _readjusted(problem, False)
+
+
+@jit
+def level(problem: Problem) -> Ints:
+    """Return the worker of each tracked key by readj with steps that level workers that tie, shape (R,)."""
+    return _readjusted(problem, True)
+
+
+@jit
+def _readjusted(problem: Problem, levels: bool) -> Ints:
     placed = problem.old.copy()
     moves_left = np.full(len(placed), MAX_MOVES, np.int32)
     moved = problem.moved + (problem.state * problem.gone).sum()
     while True:
-        step = _best_step(problem, _mapping(problem, placed, moved), moves_left)
+        step = _best_step(problem, _mapping(problem, placed, moved), moves_left, levels)
         if step.key < 0:
             return placed
         if step.other >= 0:
@@ -109,7 +121,7 @@ def _mapping(problem: Problem, placed: Ints, moved: float) -> Mapping:
 
 
 @jit
-def _best_step(problem: Problem, mapping: Mapping, moves_left: Ints) -> Step:
+def _best_step(problem: Problem, mapping: Mapping, moves_left: Ints, levels: bool) -> Step:
     resources = len(problem.usage)
     high, low = np.empty(resources), np.empty(resources)
     best = Step(-np.inf, 0.0, 0.0, -1, -1, -1)
@@ -117,7 +129,8 @@ def _best_step(problem: Problem, mapping: Mapping, moves_left: Ints) -> Step:
         for j in range(problem.workers):
             if i != j:
                 _extremes_of_others(mapping, i, j, high, low)
-                best = _best_step_between(problem, mapping, moves_left, i, j, high, low, best)
+                max_gap = _gap_to_narrow(mapping, i, j) if levels else 0.0
+                best = _best_step_between(problem, mapping, moves_left, i, j, high, low, max_gap, best)
     return best
 
 
@@ -137,13 +150,20 @@ def _extremes_of_others(mapping: Mapping, i: int, j: int, high: Floats, low: Flo
 
 @inlined
 def _best_step_between(
-    problem: Problem, mapping: Mapping, moves_left: Ints, i: int, j: int, high: Floats, low: Floats, best: Step
+    problem: Problem,
+    mapping: Mapping,
+    moves_left: Ints,
+    i: int,
+    j: int,
+    high: Floats,
+    low: Floats,
+    max_gap: float,
+    best: Step,
 ) -> Step:
     """Return the best of `best`, the moves from worker i to j, and the swaps between them if i < j."""
     loads, members, edges, usage = mapping.loads, mapping.members, mapping.edges, problem.usage
     # The mean over resources is monotone, so products can be compared in place of means.
     better, as_good = mapping.product * (1 - SUM_ERROR), mapping.product * (1 + SUM_ERROR)
-    max_gap = _gap_to_narrow(mapping, i, j)
     for at in range(edges[i], edges[i + 1]):
         key = members[at]
         if moves_left[key] == 0:

@@ -7,8 +7,9 @@ from pathlib import Path
 from ..errors import SaltwiseError, SaltwiseValueError
 from ..versioned_json import VersionedJsonError, dump_versioned, load_versioned, replace_file
 from .function_json import PartitionFormatError
-from .history import Placement, PlacementHistory, Weights
+from .history import RESOURCES, Aims, Placement, PlacementHistory, Weights
 from .partition_function import PartitionFunction
+from .resources import ALPHA, SIGMA
 
 FORMAT = "saltwise placement store"
 VERSION = 1
@@ -31,9 +32,17 @@ class PlacementStore:
 
     Args:
         path: a folder of this machine, or a mounted one. The first plan makes it.
+        resources: letters of the resource functions beta of state, computation and communication: C (constant), L
+            (linear) or Q (quadratic), of the rows of a key.
+        alpha: the largest load by the smallest that is tolerated, above 1.
+        sigma: the part of the tolerated imbalance that one key without a worker of its own may use, above 0 and at
+            most 1.
+        utility: how imbalance and migration are weighed: A, APM, APLM, ATM or ATLM, as
+            :func:`saltwise.placement.construct.construct` says.
+        domain: |D|, the number of different keys; needed if a resource is quadratic.
 
     Raises:
-        SaltwiseValueError: the path is the address of a remote store, or names a file.
+        SaltwiseValueError: the path is the address of a remote store, or names a file, or an option is not allowed.
 
     >>> import numpy as np
     >>> from tempfile import TemporaryDirectory
@@ -42,10 +51,19 @@ class PlacementStore:
     ...     first = PlacementStore(folder).plan(run, workers=2)
     ...     again = PlacementStore(folder).plan(run, workers=3)
     >>> first.made_by, again.made_by, again.moved_keys
-    ('largest first', 'readj', 1)
+    ('largest first', 'level', 1)
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        resources: str = RESOURCES,
+        alpha: float = ALPHA,
+        sigma: float = SIGMA,
+        utility: str = "APM",
+        domain: int | None = None,
+    ) -> None:
+        self._aims = Aims(resources, alpha, sigma, utility, domain)
         self.path = local_folder(path)
 
     @property
@@ -57,13 +75,13 @@ class PlacementStore:
         """
         return self._read().function
 
-    def plan(self, run: Weights, workers: int, algorithm: str = "readj") -> Placement:
+    def plan(self, run: Weights, workers: int, algorithm: str = "level") -> Placement:
         """Choose the function of this run, keep it, and say what it costs.
 
         Args:
             run: what the keys of this run cost, as :func:`saltwise.weights_of` finds it.
             workers: N. If the last run had another number, the function is scaled to this one.
-            algorithm: readj, scan or redist, for every run but the first.
+            algorithm: level, readj, scan or redist, for every run but the first.
 
         Returns:
             The function, b, m, and how many keys and rows have another worker than in the last run.
@@ -88,14 +106,14 @@ class PlacementStore:
 
     def _read(self) -> PlacementHistory:
         if not self._file.exists():
-            return PlacementHistory()
+            return PlacementHistory(self._aims)
         try:
             return PlacementHistory.from_content(
-                load_versioned(self._file.read_text(encoding="utf-8"), FORMAT, VERSION)
+                load_versioned(self._file.read_text(encoding="utf-8"), FORMAT, VERSION), self._aims
             )
         except VersionedJsonError as error:
             raise PlacementStoreError(self._file, str(error)) from error
-        except (PartitionFormatError, AttributeError, LookupError, TypeError, ValueError) as error:
+        except (PartitionFormatError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise PlacementStoreError(self._file, f"its content is wrong: {error}") from error
 
 

@@ -34,13 +34,14 @@ class _Pairs(NamedTuple):
 def albic(
     cluster: Cluster,
     traffic: Traffic,
-    max_migrations: int,
+    max_migrations: int | None,
     rng: np.random.Generator,
     max_ld: float = 10.0,
     max_pl: float = 25.0,
     step_pl: float = 5.0,
     sf: float = 1.5,
     seconds: float = 5.0,
+    max_migr_cost: float | None = None,
 ) -> Ints:
     """Return an allocation that keeps collocated pairs, collocates one more, and is balanced by the MILP.
 
@@ -51,13 +52,14 @@ def albic(
     Args:
         cluster: the key groups and where they are.
         traffic: what they send each other.
-        max_migrations: how many key groups may move. The paper bounds their cost, its experiments bound their number.
+        max_migrations: how many key groups may move; any number if None. The paper's experiments bound this.
         rng: draws the pair if several send the same.
         max_ld: maxLD, in the unit of the loads, like max_pl and step_pl. The defaults are the paper's, in percent.
         max_pl: maxPL, the highest load of a unit. When it has fallen to 0, the MILP is solved without units.
         step_pl: stepPL, by how much max_pl falls.
         sf: sF: a pair sends much if it sends more than sf times the average.
         seconds: time limit of each MILP.
+        max_migr_cost: maxMigrCost, what the migrations may cost together; anything if not given.
 
     Raises:
         SaltwiseValueError: an argument is not allowed.
@@ -70,24 +72,38 @@ def albic(
     1.0
     """
     check_traffic(cluster, traffic, max_ld)
-    check_whole("max_migrations", max_migrations)
+    budget = _budget(cluster, max_migrations, max_migr_cost)
     for name, given in (("max_pl", max_pl), ("step_pl", step_pl), ("sf", sf)):
         if not 0 < given < float("inf"):
             raise SaltwiseValueError(f"{name} is {given!r}; it must be a number above 0.")
     pairs = _scores(traffic, sf)
     collocated = cluster.node[pairs.one] == cluster.node[pairs.other]
     while max_pl > 0:
-        unit = _maintain(cluster, traffic, pairs, collocated, max_migrations, max_pl)
+        unit = _maintain(cluster, traffic, pairs, collocated, budget, max_pl)
         pins = _improve(cluster, pairs, collocated, unit, rng)
         try:
             units = _units(cluster, unit)
-            node = milp(units, max_migr_cost=max_migrations, pins=pins, seconds=seconds).node[unit]
+            sizes = np.bincount(unit)
+            node = milp(units, max_migrations, max_migr_cost, pins, seconds, sizes).node[unit]
         except (InfeasibleError, OutOfTimeError):
             node = None  # smaller units may do
         if node is not None and cluster.load_distance(node) <= max_ld:
             return node
         max_pl -= step_pl
-    return milp(cluster, max_migrations=max_migrations, seconds=seconds).node
+    return milp(cluster, max_migrations, max_migr_cost, seconds=seconds).node
+
+
+def _budget(cluster: Cluster, max_migrations: int | None, max_migr_cost: float | None) -> Floats:
+    """Return what the migration of each key group takes of each budget, shape (budgets, |G|)."""
+    parts = [np.zeros(len(cluster.load))]
+    if max_migrations is not None:
+        check_whole("max_migrations", max_migrations)
+        parts.append(np.full(len(cluster.load), 1 / max_migrations))
+    if max_migr_cost is not None:
+        if not 0 < max_migr_cost < float("inf"):
+            raise SaltwiseValueError(f"max_migr_cost is {max_migr_cost!r}; it must be a number above 0.")
+        parts.append(cluster.cost / max_migr_cost)
+    return np.array(parts)
 
 
 def _scores(traffic: Traffic, sf: float) -> _Pairs:
@@ -104,7 +120,7 @@ def _scores(traffic: Traffic, sf: float) -> _Pairs:
 
 
 def _maintain(
-    cluster: Cluster, traffic: Traffic, pairs: _Pairs, collocated: Bools, max_migrations: int, max_pl: float
+    cluster: Cluster, traffic: Traffic, pairs: _Pairs, collocated: Bools, budget: Floats, max_pl: float
 ) -> Ints:
     """Step 2: return the unit of each key group: sets of collocated pairs, cut where they are too large to migrate."""
     groups = len(cluster.load)
@@ -118,10 +134,11 @@ def _maintain(
     todo = np.split(order, np.flatnonzero(np.diff(set_of[order])) + 1)
     while todo:
         members = todo.pop()
-        migrations, load = len(members) / max_migrations, float(cluster.load[members].sum()) / max_pl
-        parts = max(math.ceil(migrations), math.ceil(load))
+        taken = budget[:, members].sum(axis=1)
+        most, load = int(np.argmax(taken)), float(cluster.load[members].sum()) / max_pl
+        parts = max(math.ceil(taken[most]), math.ceil(load))
         if parts > 1 and len(members) > 1:
-            weight = np.ones(len(members)) if migrations > load else cluster.load[members]
+            weight = budget[most, members] if taken[most] > load else cluster.load[members]
             todo += graph_part(traffic.out, members, weight, parts)
         else:
             unit[members] = units
@@ -149,12 +166,12 @@ def _improve(
 
 
 def _units(cluster: Cluster, unit: Ints) -> Cluster:
-    """Return the cluster with units for key groups; the cost of a unit is how many key groups it has."""
+    """Return the cluster with units for key groups."""
     _, first = np.unique(unit, return_index=True)
     return replace(
         cluster,
         load=np.bincount(unit, cluster.load),
         node=cluster.node[first],
-        cost=np.bincount(unit).astype(float),
+        cost=np.bincount(unit, cluster.cost),
         resources=tuple(Resource(np.bincount(unit, usage).astype(float), limit) for usage, limit in cluster.resources),
     )

@@ -13,19 +13,28 @@ import numpy as np
 from ..errors import SaltwiseValueError, check_whole
 from .cluster import Ints, checked
 
+_ROUNDING = 1e-12
 
-def clb(series: Any, n: int, theta: float = 0.0) -> Ints:
+THETA = 0.5
+"""The paper allows 0 <= theta < 1, which is a correlation, and names none."""
+
+
+def clb(series: Any, n: int, theta: float = THETA) -> Ints:
     """Return an assignment for the next m windows under which the loads of m windows vary little (equation 5).
 
-    It starts with all substreams in one set. The weight of a substream is the sum of its positive covariances of at
-    least theta with others of its set. Each run takes the substream s_k with the largest weight, and moves these others
-    to a new set. It ends with n sets, or when no two substreams of a set have such a covariance. Then some instances
-    stay empty.
+    It starts with all substreams in one set. The weight of a substream is the sum of its covariances with those of its
+    set that correlate with it by at least theta. Each run takes the substream s_k with the largest weight, and moves
+    these others to a new set. It ends with n sets, or when no two substreams of a set correlate so much. Then some
+    instances stay empty.
+
+    The paper compares a covariance with theta. Covariances grow with the square of the loads, so below 1 all of them
+    that are positive would count, and independent substreams would be halved at each split. So theta is compared with
+    the covariance of loads in units of their deviations.
 
     Args:
         series: X, the rows of each substream in each window, shape (m, p), m > 1.
         n: the number of instances.
-        theta: substreams with at least this covariance are kept apart; at least 0.
+        theta: substreams that correlate so much are kept apart; 0 <= theta < 1.
 
     Returns:
         The instance of each substream, 0 ... n - 1, shape (p,).
@@ -42,13 +51,12 @@ def clb(series: Any, n: int, theta: float = 0.0) -> Ints:
         raise SaltwiseValueError(f"series has the shape {windows.shape}; it must be at least two windows of loads.")
     for window in windows:
         checked("load", window)
-    if not 0 <= theta < float("inf"):
-        raise SaltwiseValueError(f"theta is {theta!r}; it must be a number of at least 0.")
+    if not 0 <= theta < 1:
+        raise SaltwiseValueError(f"theta is {theta!r}; it must be a number from 0 to below 1.")
     covariance = np.atleast_2d(np.cov(windows, rowvar=False, bias=True))
     deviation = np.sqrt(covariance.diagonal())
-    # Of loads that do not correlate, rounding leaves a covariance of about 1e-16 of their deviations.
-    rounding = 1e-12 * np.outer(deviation, deviation)
-    covariance[covariance < np.maximum(theta, rounding)] = 0
+    # Of loads that do not correlate, rounding leaves about 1e-16.
+    covariance[covariance <= max(theta - _ROUNDING, _ROUNDING) * np.outer(deviation, deviation)] = 0
     np.fill_diagonal(covariance, 0)
     instance = np.zeros(windows.shape[1], dtype=np.int64)
     for r in range(1, n):

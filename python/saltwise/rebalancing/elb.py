@@ -29,8 +29,8 @@ def elb(load: Any, instance: Any, n: int, lower: float, upper: float) -> Eager:
     """Return an assignment in which no instance has more than u, moving as little as it can.
 
     pi = ceil(2 w / (u + v)) instances share the whole load w: new instances are added, or the least loaded ones give
-    away all they have. An instance above the average w / pi gives away its largest substreams while it stays above.
-    Largest first, each goes to the least loaded instance. If pi = n and all loads are in [v, u], nothing moves.
+    away all they have. An instance above the average w / pi is overloaded, and gives away its largest substreams while
+    it stays above. Largest first, each goes to the least loaded of the instances that are not overloaded, until it is.
 
     Args:
         load: Y_t, the rows of each substream in the latest window, shape (p,).
@@ -44,7 +44,7 @@ def elb(load: Any, instance: Any, n: int, lower: float, upper: float) -> Eager:
             substream has more than (u - v) / 2.
 
     >>> elb([4, 3, 2, 1], [0, 0, 0, 1], n=2, lower=1, upper=9)
-    Eager(instance=array([0, 0, 0, 1]), instances=array([0, 1]))
+    Eager(instance=array([1, 0, 0, 1]), instances=array([0, 1]))
     >>> elb([4, 4, 2, 1], [0, 0, 0, 1], n=2, lower=2, upper=10)
     Eager(instance=array([1, 0, 0, 1]), instances=array([0, 1]))
     >>> elb([4, 4, 2, 1], [0, 0, 0, 1], n=2, lower=0, upper=8).instances
@@ -68,20 +68,18 @@ def elb(load: Any, instance: Any, n: int, lower: float, upper: float) -> Eager:
     loads = loads_of(load, instance, max(n, pi))
     removed = np.argsort(loads[:n], kind="stable")[: max(0, n - pi)]
     used = np.setdiff1d(np.arange(max(n, pi)), removed)
-    if pi == n and loads.min() >= lower and loads.max() <= upper:
-        return Eager(instance, used)
-
     average = total / pi
     queue = np.isin(instance, removed)
     for overloaded in used[loads[used] > average]:
         queue |= _given(load, instance == overloaded, loads[overloaded] - average)
-    loads = loads_of(load * ~queue, instance, max(n, pi))
-    underloaded = [(loads[j], j) for j in used]
+    underloaded = [(loads[j], j) for j in used if loads[j] <= average]
     heapq.heapify(underloaded)
     for i in sorted(np.flatnonzero(queue), key=lambda i: (-load[i], i)):
-        least, j = underloaded[0]
+        least, j = heapq.heappop(underloaded)
         instance[i] = j
-        heapq.heapreplace(underloaded, (least + load[i], j))
+        # What is left to place fits below the average, apart from rounding: one instance always stays.
+        if least + load[i] <= average or not underloaded:
+            heapq.heappush(underloaded, (least + load[i], j))
     return Eager(instance, used)
 
 

@@ -37,7 +37,8 @@ def flux(cluster: Cluster, max_migrations: int) -> Ints:
     for giver, taker in zip(order[: cluster.nodes // 2], order[::-1], strict=False):
         if not left:
             break
-        suitable = np.flatnonzero((cluster.node == giver) & (cluster.load < loads[giver] - loads[taker]))
+        load = cluster.load * cluster.capacity[giver]
+        suitable = np.flatnonzero((cluster.node == giver) & (load > 0) & (load < loads[giver] - loads[taker]))
         if len(suitable):
             node[suitable[np.argmax(cluster.load[suitable])]] = taker
             left -= 1

@@ -86,6 +86,7 @@ def milp(
     max_migr_cost: float | None = None,
     pins: Mapping[int, int] | None = None,
     seconds: float = 5.0,
+    sizes: Ints | None = None,
 ) -> Solution:
     """Minimise w_1 d - w_2 (d_u + d_l), where d is the load distance and d_u, d_l tighten its two sides.
 
@@ -99,6 +100,7 @@ def milp(
         max_migr_cost: what the migrations may cost together (constraint 2); anything if not given.
         pins: key groups and the node on which each must be.
         seconds: the time limit, above 0. Then the best allocation so far is taken.
+        sizes: as how many migrations each one counts, where they are units of key groups; 1 by default.
 
     Raises:
         SaltwiseValueError: an argument is not allowed.
@@ -112,7 +114,7 @@ def milp(
     if not 0 < seconds < float("inf"):
         raise SaltwiseValueError(f"seconds is {seconds!r}; it must be a number above 0.")
     deadline = time.monotonic() + seconds
-    problem = _problem(cluster, max_migrations, max_migr_cost, pins or {})
+    problem = _problem(cluster, max_migrations, max_migr_cost, pins or {}, sizes)
     whole = np.ones(cluster.nodes, dtype=bool)
     if int(problem.movable.sum()) * cluster.nodes > SMALL:
         leaving, bound = _leave(problem, seconds / 2)
@@ -128,12 +130,17 @@ def milp(
 
 
 def _problem(
-    cluster: Cluster, max_migrations: int | None, max_migr_cost: float | None, pins: Mapping[int, int]
+    cluster: Cluster,
+    max_migrations: int | None,
+    max_migr_cost: float | None,
+    pins: Mapping[int, int],
+    sizes: Ints | None,
 ) -> _Problem:
     limits: list[tuple[Floats, float]] = []
     if max_migrations is not None:
         check_whole("max_migrations", max_migrations, 0)
-        limits.append((np.ones(len(cluster.load)), max_migrations))
+        each = np.ones(len(cluster.load)) if sizes is None else sizes.astype(float)
+        limits.append((each, max_migrations))
     if max_migr_cost is not None:
         if not 0 <= max_migr_cost < float("inf"):
             raise SaltwiseValueError(f"max_migr_cost is {max_migr_cost!r}; it must be a number of at least 0.")

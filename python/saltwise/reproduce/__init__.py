@@ -10,13 +10,14 @@ Parallel Stream Processing Engine", section 5.
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..errors import SaltwiseError, SaltwiseValueError
+from ..errors import SaltwiseError, SaltwiseValueError, check_whole
 from . import (
     partial_key_grouping,
     partitioning_functions,
@@ -26,7 +27,8 @@ from . import (
     when_two_choices,
 )
 from .experiment import Claim, Experiment, Outcome
-from .lab import FULL, QUICK, STAND_INS, Grid, Lab
+from .lab import FULL, QUICK, Grid, Lab
+from .over_seeds import over_seeds
 from .page import page
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "Outcome",
     "Reproduction",
     "experiments",
+    "kept_claims",
     "reproduce",
 ]
 
@@ -62,12 +65,15 @@ EXPERIMENTS: dict[str, Experiment] = {
 PAGE = "claims.md"
 """The file of the page."""
 
+KEPT = "seeds"
+"""The folder of what each seed found."""
+
 
 @dataclass(frozen=True)
 class Reproduction:
     """The results of a number of experiments."""
 
-    outcomes: dict[Experiment, Outcome]
+    claims: dict[Experiment, list[Claim]]
     missing: dict[Experiment, str]
     """The experiments whose data is missing on this machine, and the sentence that says so."""
 
@@ -92,39 +98,66 @@ def reproduce(
     out: Path,
     grid: Grid = FULL,
     report: Callable[[Experiment, int, int], None] = lambda experiment, done, steps: None,
+    seeds: int = 1,
+    fresh: bool = False,
 ) -> Reproduction:
     """Run experiments. Write a CSV file and a figure of each, and a page with all claims.
+
+    What each seed found is kept in the folder, so that an interrupted run goes on where it was.
 
     Args:
         names: of the experiments; an empty list means all.
         out: the folder; it is made if it does not exist.
         grid: the values to vary over.
         report: is called with the experiment that runs, how many of its steps are done, and how many there are.
+        seeds: with how many seeds everything runs. The files of numbers and the figures are those of the first.
+        fresh: whether to run again what is kept already.
 
     Raises:
-        SaltwiseValueError: a name is not that of an experiment, or `out` cannot be a folder.
+        SaltwiseValueError: a name is not that of an experiment, seeds is below 1, or `out` cannot be a folder.
 
     >>> reproduce(["pkg-fig9"], Path("reproduction"), QUICK)  # doctest: +SKIP
     """
     chosen = experiments(names)
+    check_whole("seeds", seeds)
     try:
-        out.mkdir(parents=True, exist_ok=True)
+        (out / KEPT).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SaltwiseValueError(f"out is {str(out)!r}; it must be a folder that can be written ({error}).") from error
-    found = Reproduction({}, {})
-    lab = Lab(grid)
-    for experiment in chosen:
-        lab.report = partial(report, experiment)
-        try:
-            outcome = experiment.run(lab)
-        except SaltwiseError as error:
-            found.missing[experiment] = str(error)
-            continue
-        found.outcomes[experiment] = outcome
-        _write_csv(outcome, out / f"{experiment.name}.csv")
-        outcome.figure.savefig(out / f"{experiment.name}.png", dpi=100)
+    claims: dict[Experiment, list[list[Claim]]] = {}
+    missing: dict[Experiment, str] = {}
+    for seed in range(1, seeds + 1):
+        lab = Lab(grid, seed)
+        for experiment in chosen:
+            kept = out / KEPT / f"{experiment.name}-{seed}.json"
+            found = None if fresh else _read(kept, grid)
+            if found is None:
+                lab.report = partial(report, experiment)
+                try:
+                    outcome = experiment.run(lab)
+                except SaltwiseError as error:
+                    missing[experiment] = str(error)
+                    continue
+                found = outcome.claims
+                if seed == 1:
+                    _write_csv(outcome, out / f"{experiment.name}.csv")
+                    outcome.figure.savefig(out / f"{experiment.name}.png", dpi=100)
+                _write(kept, grid, found)
+            claims.setdefault(experiment, []).append(found)
+    found_by_all = {experiment: over_seeds(claims[experiment]) for experiment in chosen if experiment in claims}
     on_a_cluster = {name: paper.NEEDS_A_CLUSTER for name, paper in PAPERS.items()}
-    (out / PAGE).write_text(page(found.outcomes, found.missing, on_a_cluster, STAND_INS, grid.messages), "utf-8")
+    (out / PAGE).write_text(page(found_by_all, missing, on_a_cluster, grid.messages), "utf-8")
+    return Reproduction(found_by_all, missing)
+
+
+def kept_claims(folder: Path, grid: Grid = FULL) -> dict[Experiment, list[Claim]]:
+    """Return the claims that :func:`reproduce` kept in a folder, over all seeds that it has."""
+    found: dict[Experiment, list[Claim]] = {}
+    for experiment in EXPERIMENTS.values():
+        files = sorted((folder / KEPT).glob(f"{experiment.name}-*.json"))
+        kept = [claims for file in files if (claims := _read(file, grid)) is not None]
+        if kept:
+            found[experiment] = over_seeds(kept)
     return found
 
 
@@ -133,3 +166,20 @@ def _write_csv(outcome: Outcome, path: Path) -> None:
         writer = csv.DictWriter(file, list(outcome.rows[0]))
         writer.writeheader()
         writer.writerows(outcome.rows)
+
+
+def _write(path: Path, grid: Grid, claims: Sequence[Claim]) -> None:
+    """Keep the claims of one seed, as a whole file or not at all."""
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps({"grid": asdict(grid), "claims": [asdict(each) for each in claims]}, indent=1), "utf-8")
+    part.replace(path)
+
+
+def _read(path: Path, grid: Grid) -> list[Claim] | None:
+    """Return the claims that were kept, or None if there are none of this grid."""
+    if not path.exists():
+        return None
+    kept = json.loads(path.read_text("utf-8"))
+    if kept["grid"] != json.loads(json.dumps(asdict(grid))):
+        return None
+    return [Claim(**claim | {"seeds": tuple(claim["seeds"])}) for claim in kept["claims"]]

@@ -35,6 +35,8 @@ class Claim:
     """None if the claim needs a cluster."""
     why: str = ""
     """Why the claim does not hold, or a note if it does."""
+    seeds: tuple[int, int] = (1, 1)
+    """With how many seeds it held, and how many were tried. It holds if it does with most of them."""
 
 
 class Claims(list[Claim]):

@@ -33,8 +33,8 @@ SCHEMES = {
 """The papers' symbols of the schemes."""
 
 STAND_INS = {
-    "WP*": "Zipf with |K| = 2.9 million and p1 = 9.32 % as WP has, for the log of Wikipedia, which is not public",
-    "TW*": "Zipf with p1 = 2.67 % as TW has, |K| = 1 million, for the tweets, which are not public",
+    "WP*": "Zipf with p1 = 9.32 % and as many messages a key as WP has, for the log of Wikipedia, which is not public",
+    "TW*": "Zipf with p1 = 2.67 % and as many messages a key as TW has, for the tweets, which are not public",
     "CT*": "Zipf with |K| = 2,900, whose head changes three times, so that p1 = 3.29 % as CT has, for the cashtags",
     "LN1": "the paper's first log-normal distribution itself",
     "LN2": "the paper's second log-normal distribution itself",
@@ -44,6 +44,9 @@ STAND_INS = {
     "DEB out": "the same graph with its edges turned round",
 }
 """What is used in place of the papers' data sets."""
+
+WIKIPEDIA, TWEETS = (1_300_000, 1.0493), (258_000, 0.8489)
+"""|K| and z. Of ten million messages WP has 7.6 a key (22 million of 2.9 million keys), TW 39 (1.2 billion of 31)."""
 
 
 class Run(NamedTuple):
@@ -59,6 +62,11 @@ class Run(NamedTuple):
     """Pairs of a key and a worker that holds a state of it."""
     choices: int
     """The highest d that a source chose."""
+
+    @property
+    def at_the_end(self) -> float:
+        """I(m)/m. The figures and the table of the PKG paper have it, as the numbers of its table II tell."""
+        return float(self.series[-1])
 
 
 @dataclass(frozen=True)
@@ -111,10 +119,12 @@ class Lab:
 
     Args:
         grid: the values to vary over.
+        seed: of all that is drawn, and of the numbers that stand for keys: with other numbers they have other workers.
     """
 
-    def __init__(self, grid: Grid) -> None:
+    def __init__(self, grid: Grid, seed: int = 1) -> None:
         self.grid = grid
+        self.seed = seed
         self.report: Callable[[int, int], None] = lambda done, steps: None
         """Is called with the number of steps of an experiment that are done, and the number of all steps."""
         self._zipf = Stream("", np.zeros(0, dtype=np.int64))
@@ -141,31 +151,39 @@ class Lab:
             yield case
         self.report(len(every), len(every))
 
+    def rng(self, *numbers: int) -> np.random.Generator:
+        """Return a generator of its own for each seed and these numbers."""
+        return np.random.default_rng([self.seed, *numbers])
+
     def zipf(self, keys: int, exponent: float) -> Stream:
         """Return a Zipf stream. The latest one is kept."""
         name = f"z = {exponent:g}, |K| = {keys}"
         if self._zipf.name != name:
-            self._zipf = Stream(name, zipf(self.grid.messages, keys, exponent).keys)
+            self._zipf = Stream(name, self._named(zipf(self.grid.messages, keys, exponent, self.seed).keys))
         return self._zipf
 
     def data(self, name: str) -> Stream:
         """Return one of the data sets of STAND_INS. All are kept."""
-        m = self.grid.messages
+        m, seed = self.grid.messages, self.seed
         make: dict[str, Callable[[], Stream]] = {
-            "WP*": lambda: zipf(m, 2_900_000, 1.0552),
-            "TW*": lambda: zipf(m, 1_000_000, 0.8753),
-            "CT*": lambda: drifting(min(m, 690_000), 2_900, 1.0098, periods=4, shift=20),
-            "LN1": lambda: lognormal(m, "LN1"),
-            "LN2": lambda: lognormal(m, "LN2"),
+            "WP*": lambda: zipf(m, *WIKIPEDIA, seed),
+            "TW*": lambda: zipf(m, *TWEETS, seed),
+            "CT*": lambda: drifting(min(m, 690_000), 2_900, 1.0098, periods=4, shift=20, seed=seed),
+            "LN1": lambda: lognormal(m, "LN1", seed),
+            "LN2": lambda: lognormal(m, "LN2", seed),
             "EN": lambda: words(min(m, 1_000_000), 100_000),
             "DEB in": lambda: debian("in"),
             "DEB out": lambda: debian("out"),
         }
         if name not in self._data:
             made = make[name]()
-            sources = None if made.source_keys is None else numbered(made.source_keys)
-            self._data[name] = Stream(name, numbered(made.keys), sources)
+            sources = None if made.source_keys is None else self._named(numbered(made.source_keys))
+            self._data[name] = Stream(name, self._named(numbered(made.keys)), sources)
         return self._data[name]
+
+    def _named(self, keys: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the keys under other numbers, from 0 on."""
+        return np.asarray(self.rng().permutation(int(keys.max()) + 1)[keys])
 
     def run(self, stream: Stream, scheme: str, workers: int, **options: Any) -> Run:
         """Simulate, or return the result of the same simulation before. The options are those of :func:`simulate`."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
-from .experiment import Claim, Experiment, Outcome
+from .contradicted import CONTRADICTED
+from .experiment import Claim, Experiment
+from .lab import STAND_INS
 
 TITLES = {
     "pkg": "Partial Key Grouping: Load-Balanced Partitioning of Distributed Streams",
@@ -15,61 +18,95 @@ TITLES = {
     "albic": "Integrative Dynamic Reconfiguration in a Parallel Stream Processing Engine: ALBIC",
 }
 
-_HEADER = "| Where | What the paper says | What came out | Holds | Why |\n|---|---|---|---|---|"
+_SEEDS = " Every simulation ran with {} seeds: a…b is the range, and a claim holds if it does with most."
+_HEADER = "| Where | What the paper says | What came out | Run by | Holds | Why |\n|---|---|---|---|---|---|"
 
 
 def page(
-    outcomes: Mapping[Experiment, Outcome],
+    found: Mapping[Experiment, Sequence[Claim]],
     missing: Mapping[Experiment, str],
     on_a_cluster: Mapping[str, Sequence[Claim]],
-    stand_ins: Mapping[str, str],
     messages: int,
+    on_spark: Mapping[str, Sequence[Claim]] | None = None,
+    pictures: str = "",
 ) -> str:
     """Return the page as Markdown.
 
     Args:
-        outcomes: what each experiment found, in order.
+        found: the claims of each experiment, in order.
         missing: experiments without data, and the sentence that says so.
         on_a_cluster: claims of each paper that no simulation can test.
-        stand_ins: what is used in place of each data set that is not public.
         messages: m of the synthetic streams.
+        on_spark: claims of each paper that ran on Spark.
+        pictures: what stands before the name of a picture.
     """
-    claims = [claim for outcome in outcomes.values() for claim in outcome.claims]
+    on_spark = on_spark or {}
+    claims = [claim for each in (*found.values(), *on_spark.values()) for claim in each]
     held = sum(claim.holds is True for claim in claims)
+    ruled_out = sum(claim.holds is False and claim.says in CONTRADICTED for claim in claims)
+    seeds = max((claim.seeds[1] for claim in claims), default=1)
     parts = [
         "# The papers' claims, one by one",
-        f"Of {len(claims)} claims that were tried, {held} hold and {len(claims) - held} do not. Synthetic streams have "
+        f"Of {len(claims)} claims that were tried, {held} hold, {ruled_out} cannot, by other numbers of their paper, "
+        f"and {len(claims) - held - ruled_out} do not ({(held + ruled_out) / max(1, len(claims)):.1%} hold or cannot). "
+        "Synthetic streams have "
         f"m = {messages:,} messages (the papers: up to ten million). Imbalance is (max load - mean load) as a share of "
-        "the messages so far, in the mean over 100 samples in time.",
+        "the messages so far, in the mean over 100 samples in time." + (_SEEDS.format(seeds) if seeds > 1 else ""),
         "The data sets that are not public have stand-ins, and claims about them are claims about these:",
-        "\n".join(f"* **{name}**: {what}" for name, what in stand_ins.items()),
+        "\n".join(f"* **{name}**: {what}" for name, what in STAND_INS.items()),
     ]
     if missing:
         parts.append(
             "\n".join(f"* {experiment.name} did not run: {sentence}" for experiment, sentence in missing.items())
         )
     for paper, title in TITLES.items():
-        paper_outcomes = {e: outcome for e, outcome in outcomes.items() if e.name.startswith(f"{paper}-")}
-        if not paper_outcomes:
+        of_paper = {e: each for e, each in found.items() if e.name.startswith(f"{paper}-")}
+        if not of_paper:
             continue
         parts.append(f"## {title}")
-        for experiment, outcome in paper_outcomes.items():
+        for experiment, its_claims in of_paper.items():
             name = experiment.name
             parts += [
                 f"### {experiment.title} ({name})",
-                f"![{experiment.title}]({name}.png)",
-                f"Numbers: [{name}.csv]({name}.csv)",
-                _table(outcome.claims),
+                f"![{experiment.title}]({pictures}{name}.png)",
+                f"Made by `{made_by(experiment)}`." + ("" if pictures else f" Numbers: [{name}.csv]({name}.csv)"),
+                table(its_claims, "simulation"),
             ]
-        parts += ["### What needs a cluster", _table(on_a_cluster[paper])]
+        if paper in on_spark:
+            parts += ["### On Spark", table(on_spark[paper], "Spark")]
+        if on_a_cluster[paper]:
+            parts += ["### What needs a cluster", table(on_a_cluster[paper], "nobody here")]
     return "\n\n".join(parts) + "\n"
 
 
-def _table(claims: Sequence[Claim]) -> str:
-    return "\n".join([_HEADER, *map(_line, claims)])
+def table(claims: Sequence[Claim], run_by: str) -> str:
+    """Return a table of claims.
+
+    Args:
+        claims: its rows.
+        run_by: what ran them: a simulation, or Spark.
+    """
+    return "\n".join([_HEADER, *(_line(claim, run_by) for claim in claims)])
 
 
-def _line(claim: Claim) -> str:
-    holds = "needs a cluster" if claim.holds is None else "yes" if claim.holds else "**no**"
-    cells = (claim.where, claim.says, claim.found, holds, claim.why)
+def made_by(experiment: Experiment) -> str:
+    """Return the name of the function that makes an experiment.
+
+    >>> from saltwise.reproduce.when_two_choices import EXPERIMENTS
+    >>> made_by(EXPERIMENTS[0])
+    'saltwise.reproduce.when_two_choices.figure_1'
+    """
+    run = experiment.run.func if isinstance(experiment.run, partial) else experiment.run
+    return f"{run.__module__}.{run.__qualname__}"
+
+
+def _line(claim: Claim, run_by: str) -> str:
+    held, tried = claim.seeds
+    contradiction = CONTRADICTED.get(claim.says, "") if claim.holds is False else ""
+    holds = (
+        "needs a cluster" if claim.holds is None else "yes" if claim.holds else "cannot" if contradiction else "**no**"
+    )
+    if 0 < held < tried:
+        holds += f", with {held} of {tried}"
+    cells = (claim.where, claim.says, claim.found, run_by, holds, contradiction or claim.why)
     return "| " + " | ".join(cell.replace("|K|", "\\|K\\|") for cell in cells) + " |"

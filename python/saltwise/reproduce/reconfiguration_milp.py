@@ -57,7 +57,7 @@ def _against_flux(size: int, lab: Lab) -> Outcome:
     seconds = lab.grid.seconds * nodes / CLUSTERS[-1][0]
     rows: list[Row] = []
     for max_migrations, varies in lab.each(product(lab.grid.migrations, lab.grid.fluctuations)):
-        cluster = fluctuating(nodes, groups, varies, np.random.default_rng(varies))
+        cluster = fluctuating(nodes, groups, varies, lab.rng(varies))
         found = milp(cluster, max_migrations=max_migrations, seconds=seconds)
         plans = {
             "none": cluster.node,
@@ -68,7 +68,7 @@ def _against_flux(size: int, lab: Lab) -> Outcome:
             row: Row = {"migrations": max_migrations, "varies": varies, "technique": technique, "seconds": seconds}
             distance, moved = cluster.load_distance(node), int(cluster.moved(node).sum())
             rows.append(row | {"distance": distance, "moved": moved, "no less than": found.bound})
-    cluster = fluctuating(nodes, groups, 30, np.random.default_rng(30))
+    cluster = fluctuating(nodes, groups, 30, lab.rng(30))
     longer = {
         s: cluster.load_distance(milp(cluster, max_migrations=20, seconds=s).node)
         for s in (lab.grid.seconds * share for share in (0.4, 1.0, 2.0))
@@ -110,7 +110,7 @@ def figure_5(lab: Lab) -> Outcome:
     techniques = {"integrated": _integrated, "not integrated": _apart}
     cases = (5,) if lab.quick else (1, 5)
     for overloaded, technique in lab.each(product(cases, techniques)):
-        cluster = fluctuating(nodes, groups, 0, np.random.default_rng(overloaded))
+        cluster = fluctuating(nodes, groups, 0, lab.rng(overloaded))
         load = np.where(cluster.node < overloaded, 100 / MEAN, 1.0) * cluster.load
         cluster = replace(cluster, load=load, kill=np.arange(nodes - 10, nodes))
         for period in range(_PERIODS + 1):

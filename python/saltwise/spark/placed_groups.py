@@ -14,7 +14,7 @@ from ..placement.partition_function import PartitionFunction
 from ..placement.store import PlacementStore
 from ..strategies import PLANNED_AHEAD
 from .grouping import Grouping
-from .key_weights import COSTS, weights_of
+from .key_weights import COSTS, key_capacity, weights_of
 
 BY_STRATEGY = ("auto", *PLANNED_AHEAD)
 
@@ -41,15 +41,15 @@ def partition_function_json(grouping: Grouping) -> str:
     Raises:
         PlacementStoreError: the store has a function for keys of another type, or is damaged.
 
-    >>> partition_function_json(Grouping(df, ("k",), SkewOptions("readj", partitions=8)))  # doctest: +SKIP
+    >>> partition_function_json(Grouping(df, ("k",), SkewOptions("level", partitions=8)))  # doctest: +SKIP
     '{"format": "saltwise partition function", "version": 1, "kind": "pair", ...}'
     """
     placement = grouping.placement
     if isinstance(placement, PartitionFunction):
         return to_json(placement)
-    settled = grouping.settle(PLANNED_AHEAD, default="readj")
+    settled = grouping.settle(PLANNED_AHEAD, default="level")
     cost: Any = settled.cost if settled.cost in COSTS else F.col(settled.cost)
-    run = weights_of(grouping.rows, grouping.keys, cost, settled.placement_capacity)
+    run = weights_of(grouping.rows, grouping.keys, cost, key_capacity(settled))
     if placement is not None:
         return to_json(placement.plan(run, settled.workers, settled.strategy).function)
     return to_json(

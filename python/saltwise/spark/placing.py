@@ -8,6 +8,7 @@ import pandas as pd
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import pandas_udf
 
+from ..placement.key_groups import KeyGroups
 from .arrow_engine import WORKER, worker_numbers
 
 if TYPE_CHECKING:
@@ -19,12 +20,18 @@ HASH, NUMBER = "hash", "number"
 
 
 def worker_of(hashes: Column, function: PartitionFunction) -> Column:
-    """Return the worker of each key, counted from 0. Spark's Python workers need saltwise installed.
+    """Return the worker of each key, counted from 0.
+
+    Spark's Python workers need saltwise installed, apart from a function of key groups.
 
     Args:
         hashes: 64-bit hashes of the keys.
         function: chooses the worker of each key.
     """
+
+    if isinstance(function, KeyGroups):
+        group = F.pmod(hashes, F.lit(len(function.table)))
+        return F.element_at(F.array(*map(F.lit, function.table)), group.cast("int") + 1)
 
     def place(hashes: pd.Series) -> pd.Series:
         return pd.Series(function.place(hashes.to_numpy()))
@@ -32,17 +39,17 @@ def worker_of(hashes: Column, function: PartitionFunction) -> Column:
     return pandas_udf(place, "int")(hashes)  # type: ignore[call-overload, no-any-return]
 
 
-def placed(rows: DataFrame, function: PartitionFunction) -> DataFrame:
+def placed(rows: DataFrame, worker: Column, workers: int) -> DataFrame:
     """Send rows to their workers.
 
     Args:
-        rows: rows with the 64-bit hash of their key in the column "hash".
-        function: chooses the worker of each key.
+        rows: any rows.
+        worker: of each row, counted from 0.
+        workers: n.
 
     Returns:
         The rows with two more columns: "worker", and "number", a value that Spark's hash partitioning sends to that
         worker's partition. A group-by whose first key is "number" needs no further shuffle.
     """
-    numbers = F.array(*(F.lit(number) for number in worker_numbers(function.workers).tolist()))
-    numbered = rows.withColumn(WORKER, worker_of(F.col(HASH), function)).withColumn(NUMBER, numbers[F.col(WORKER)])
-    return numbered.repartition(function.workers, NUMBER)
+    numbers = F.array(*(F.lit(number) for number in worker_numbers(workers).tolist()))
+    return rows.withColumn(WORKER, worker).withColumn(NUMBER, numbers[F.col(WORKER)]).repartition(workers, NUMBER)

@@ -5,6 +5,7 @@ import java.util.concurrent.ConcurrentHashMap
 import java.util.zip.CRC32
 
 import scala.jdk.CollectionConverters._
+import scala.util.Try
 import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
@@ -17,7 +18,7 @@ import org.apache.spark.unsafe.hash.Murmur3_x86_32
 /**
  * The worker that owns a key, as a function of the key's 64-bit hash (Gedik, "Partitioning
  * functions for stateful data parallelism in stream processing", VLDB Journal 2014). Equal to the
- * functions in Python (partition_function.py, consistent_hash.py, hash_pair.py).
+ * functions in Python (partition_function.py, consistent_hash.py, hash_pair.py, key_groups.py).
  */
 sealed trait PartitionFunction {
   def workers: Int
@@ -74,9 +75,19 @@ final case class HashPair(explicit: Map[Long, Int], others: PartitionFunction)
   override def place(key: Long): Int = explicit.getOrElse(key, others.place(key))
 }
 
+/** A key belongs to the group that is its hash mod p. A table has the worker of each group. */
+final case class KeyGroups(workers: Int, table: Seq[Int]) extends PartitionFunction {
+  private val worker = table.toArray
+
+  override def place(key: Long): Int = worker(Math.floorMod(key, worker.length.toLong).toInt)
+}
+
 /** Partition functions as JSON, version 1. function_json.py describes the format. */
 object PartitionFunction {
   private val Format = "saltwise partition function"
+
+  /** So many replicas all workers may have: a thousand for each of ten thousand workers. */
+  private val MaxRing = 10000000
 
   /** @param keyType the SQL types of the key's columns, because the hash depends on them */
   final case class Saved(function: PartitionFunction, keyType: String)
@@ -91,6 +102,7 @@ object PartitionFunction {
         val table = explicit.map { case (key, worker) => s""""$key": $worker""" }
         val json = table.mkString("{", ", ", "}")
         ("pair", s""", "replicas": ${replicas(others)}, "explicit": $json""")
+      case KeyGroups(_, table) => ("groups", s""", "table": ${table.mkString("[", ", ", "]")}""")
     }
     val content = s"""{"format": "$Format", "version": 1, "kind": "$kind", """ +
       s""""key_type": "$keyType", "hash": "xxhash64", "workers": ${function.workers}$fields"""
@@ -121,24 +133,36 @@ object PartitionFunction {
     if (json.path("crc32").asLong(-1) != checksum(json)) {
       refuse("the partition function is damaged: its checksum does not match")
     }
-    val (workers, replicas) = (json.path("workers").asInt, json.path("replicas").asInt)
+    val workers = whole("workers", json.path("workers"), 1, Int.MaxValue)
+    def replicas = whole("replicas", json.path("replicas"), 0, MaxRing / workers)
     def others = if (replicas == 0) UniformHash(workers) else ConsistentHash(workers, replicas)
+    def worker(of: String, node: JsonNode) = whole(s"the worker of $of", node, 0, workers - 1)
     val function = json.path("kind").asText match {
       case "uniform" => UniformHash(workers)
       case "consistent" => others
       case "pair" =>
         val explicit = json.path("explicit")
-        val table = explicit.fieldNames.asScala.map(key => key.toLong -> explicit.get(key).asInt)
+        val table = explicit.fieldNames.asScala.map { key =>
+          val hash = Try(key.toLong).getOrElse(damaged(s"a key has the hash '$key'"))
+          hash -> worker(s"the key of hash $key", explicit.get(key))
+        }
         HashPair(table.toMap, others)
+      case "groups" =>
+        val table = json.path("table").asScala.map(worker("a key group", _)).toSeq
+        if (table.isEmpty) damaged("there is no key group")
+        KeyGroups(workers, table)
       case other =>
-        refuse(s"the partition function is '$other'; it must be uniform, consistent or pair")
+        refuse(s"the partition function is '$other'; it must be uniform, consistent, " +
+          "pair or groups")
     }
     Saved(function, json.path("key_type").asText)
   }
 
   /** The CRC-32 of the text that Python's json.dumps writes with sorted keys. */
   private def checksum(json: JsonNode): Long = {
-    def text(node: JsonNode): String = if (!node.isObject) node.toString else {
+    def text(node: JsonNode): String = if (node.isArray) {
+      node.asScala.map(text).mkString("[", ", ", "]")
+    } else if (!node.isObject) node.toString else {
       node.fieldNames.asScala.toSeq.filter(_ != "crc32").sorted
         .map(name => s""""$name": ${text(node.get(name))}""").mkString("{", ", ", "}")
     }
@@ -146,6 +170,12 @@ object PartitionFunction {
     crc.update(text(json).getBytes(US_ASCII))
     crc.getValue
   }
+
+  private def whole(what: String, node: JsonNode, least: Int, most: Int): Int =
+    if (node.isInt && node.asInt >= least && node.asInt <= most) node.asInt
+    else damaged(s"$what is $node; it must be from $least to $most")
+
+  private def damaged(why: String): Nothing = refuse(s"the partition function is damaged: $why")
 
   private def refuse(why: String): Nothing =
     throw new SaltwiseException(

@@ -52,17 +52,25 @@ final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
   import PlaceGroups._
 
   override def apply(plan: LogicalPlan): LogicalPlan =
-    if (!Seq(SaltwiseConf.PlacementEnabled, SaltwiseConf.Enabled).exists(conf.getConf(_)) &&
-        !plan.exists(_.isInstanceOf[SkewGroupByHint])) {
+    if (SaltwiseConf.observes(conf) ||
+        (!conf.getConf(SaltwiseConf.PlacementEnabled) && !SaltwiseConf.isOn(conf) &&
+          !plan.exists(_.isInstanceOf[SkewGroupByHint]))) {
       plan
     } else {
       val limitedWindows = windowsWithLimit(plan)
       plan.transformUp {
         case node: UnaryNode if !node.isStreaming && !node.child.isInstanceOf[LeftAlone] =>
-          OrStock[LogicalPlan](node) {
+          OrStock[LogicalPlan]("PlaceGroups", node) {
             groups(node, limitedWindows).map(place(node, _)).getOrElse(node)
           }
       }
+    }
+
+  /** What would become of an aggregate whose keys would be placed; None if they would not. */
+  def observed(aggregate: Aggregate): Option[String] =
+    groups(aggregate, Set.empty).map(place(aggregate, _).children.head).collect {
+      case _: Placed => "placement"
+      case LeftAlone(reason, _) => s"nothing: $reason"
     }
 
   /** The groups of a node, if the hint or the confs ask to place them. */
@@ -76,7 +84,7 @@ final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
         hintOptions.contains("placement.function"))
     node match {
       case aggregate: Aggregate if aggregate.groupingExpressions.nonEmpty =>
-        val rewritten = hint.isDefined || conf.getConf(SaltwiseConf.Enabled)
+        val rewritten = hint.isDefined || SaltwiseConf.mode(conf) != SaltwiseConf.Off
         val alwaysPlaced = rewritten && meansOnlyPlacement(options.strategy)
         val callsPython =
           aggregate.aggregateExpressions.exists(_.exists(_.isInstanceOf[PythonUDAF]))
