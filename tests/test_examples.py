@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,9 +27,14 @@ PROMISED_WITHOUT_SPARK = {
     "reproduce_balance.py": "of 100 workers",
 }
 
+PROMISED_WITH_EXECUTORS = {
+    "airport_stream.py": "The busiest executor had ",
+}
+
 
 def test_all_are_tested() -> None:
-    assert {path.name for path in EXAMPLES.glob("*.py")} == set(PROMISED | PROMISED_WITHOUT_SPARK)
+    every = PROMISED | PROMISED_WITHOUT_SPARK | PROMISED_WITH_EXECUTORS
+    assert {path.name for path in EXAMPLES.glob("*.py")} == set(every)
 
 
 @pytest.mark.slow
@@ -48,6 +55,18 @@ def test_runs(name: str, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 def test_runs_without_spark(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(EXAMPLES / name))["main"]()
     assert PROMISED_WITHOUT_SPARK[name] in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.classic("start a driver")
+@pytest.mark.parametrize("name", PROMISED_WITH_EXECUTORS)
+def test_runs_on_executors(name: str, tmp_path: Path) -> None:
+    """In a process of its own, because this one has a session already."""
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / name], cwd=tmp_path, stdout=subprocess.PIPE, text=True, check=True
+    )
+    assert PROMISED_WITH_EXECUTORS[name] in done.stdout
+    assert (tmp_path / "executors.png").stat().st_size > 0
 
 
 def test_notebooks_hold_what_they_printed_and_no_error() -> None:

@@ -97,7 +97,9 @@ def decide(planner: str, window: Window, budget: Budget, seconds: float, rng: np
     try:
         node = PLANNERS[planner](window, budget, seconds, rng)
     except (InfeasibleError, OutOfTimeError) as error:
-        return Decision(cluster.node, str(error))
+        if not leaving.any():
+            return Decision(cluster.node, str(error))
+        node = rehomed(cluster, cluster.node, np.arange(len(cluster.load)), np.flatnonzero(cluster.staying))
     node = within(cluster, node, budget)
     if not cluster.moved(node).any():
         return Decision(cluster.node, "no plan within the budget is more even")
@@ -167,7 +169,7 @@ def _elb(window: Window, budget: Budget, seconds: float, rng: np.random.Generato
         if load[largest] <= load[groups].sum() / len(instances):
             break
         groups, instances = groups[groups != largest], instances[instances != node[largest]]
-        node = _rehomed(cluster, node, groups, instances)
+        node = rehomed(cluster, node, groups, instances)
     mean = load[groups].sum() / len(instances)
     reach = max((EVEN - 1) * mean, load[groups].max(initial=0.0))
     if 0 < reach <= mean:
@@ -195,7 +197,9 @@ def _albic(window: Window, budget: Budget, seconds: float, rng: np.random.Genera
     cluster = window.cluster
     if window.traffic is None or not window.traffic.out.nnz:
         return _milp(window, budget, seconds, rng)
-    return albic(replace(cluster, load=100 * _by_mean(cluster)), window.traffic, budget.moves, rng, seconds=seconds)
+    scaled = replace(cluster, load=100 * _by_mean(cluster))
+    cost = _finite(budget.bytes)
+    return albic(scaled, window.traffic, budget.moves, rng, seconds=seconds, max_migr_cost=cost)
 
 
 def _by_mean(cluster: Cluster) -> Floats:
@@ -213,7 +217,7 @@ def _without_leaving(plan: Planner) -> Planner:
     def planned(window: Window, budget: Budget, seconds: float, rng: np.random.Generator) -> Ints:
         cluster = window.cluster
         stay = np.flatnonzero(cluster.staying)
-        node = _rehomed(cluster, cluster.node, np.arange(len(cluster.load)), stay)
+        node = rehomed(cluster, cluster.node, np.arange(len(cluster.load)), stay)
         left = replace(
             cluster,
             node=np.searchsorted(stay, node),
@@ -238,7 +242,7 @@ PLANNERS: dict[str, Planner] = {
 """The planners by name."""
 
 
-def _rehomed(cluster: Cluster, node: Ints, groups: Ints, nodes: Ints) -> Ints:
+def rehomed(cluster: Cluster, node: Ints, groups: Ints, nodes: Ints) -> Ints:
     """Return the allocation after the groups that are on none of `nodes` went to the least loaded, largest first."""
     node = node.copy()
     orphans = groups[~np.isin(node[groups], nodes)]

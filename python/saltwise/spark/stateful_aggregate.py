@@ -1,129 +1,51 @@
-"""Running aggregates for foreachBatch. The groups of each worker are Parquet files, which move only if they have to.
+"""Running aggregates for foreachBatch. The groups are Parquet files, which change only where a batch has rows for them.
 
-The folder, while version 7 is in use::
-
-    commit.json                     the state: version, batch, partition function, sliding counts, files by worker
-    version=0000000005/worker=2/    files that version 7 still uses: worker 2 has got no rows since
-    version=0000000006/worker=1/    files of the version before, for those who still read it
-    version=0000000007/worker=1/
-
-A batch first writes the files of the workers that it touches into the folder of the next version. Then it replaces
-commit.json. Then it removes the files that neither of the last two versions uses. A batch takes effect only when
-commit.json is replaced. commit.json names the batch, so the same batch is skipped when it comes again.
+:mod:`saltwise.spark.state_folder` keeps the files. Those of a unit change together. Where keys are placed one by one, a
+worker's groups are a unit. Where key groups are placed, each of them is a unit, and a move changes no file. What a
+worker holds of keys that are split is a unit of its own.
 """
 
 from __future__ import annotations
 
-import shutil
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.sql.types import DecimalType, StructType
 
 from ..errors import SaltwiseError, SaltwiseValueError, check_whole
 from ..options import default_capacity, default_theta
 from ..placement.construct import ALGORITHMS
-from ..placement.function_json import PartitionFormatError
 from ..placement.hash_pair import HashPair
-from ..placement.history import Placement, PlacementHistory, Weights, costs_from_content, costs_to_content
-from ..placement.store import local_folder
+from ..placement.history import EPSILON, WINDOW, Placement, PlacementHistory, Weights, keys_to_track
+from ..placement.key_groups import KeyGroups
+from ..rebalancing.key_group_history import KeyGroupHistory
+from ..rebalancing.rounds import PLANNERS
+from ..sketches.sliding_counts import SlidingCounts
 from ..splitting.compiled_hash import Longs
-from ..versioned_json import PART, VersionedJsonError, dump_versioned, load_versioned, replace_file
-from .arrow_engine import WITHOUT_HASH, WORKER, holds_type
+from ..splitting.head_split import HeadSplit, head_splits
+from .arrow_engine import WITHOUT_HASH, holds_type
 from .key_columns import quoted
 from .mergeable import RULES, Mergeable, two_phases
 from .placing import HASH, NUMBER, placed, worker_of
+from .state_folder import UNIT, Commit, StateFolder, StatefulAggregateError, has_user_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from ..placement.partition_function import PartitionFunction
 
-FORMAT = "saltwise stateful aggregate"
-VERSION = 1
-COMMIT = "commit.json"
-ROWS = "rows"
+ROWS, SPLIT, SEEN = "rows", "split", "seen"
+KEY_GROUPS_PER_WORKER = 32
 
-Files = dict[str, int]
-"""Path in the folder, to its length in bytes."""
-
-
-class StatefulAggregateError(SaltwiseError):
-    """A folder does not hold a state that can be used here. It is not changed."""
-
-    def __init__(self, path: Path, why: str) -> None:
-        super().__init__(f"{str(path)!r} does not hold a state to continue, because {why}; give another folder.")
-
-
-@dataclass(frozen=True)
-class Commit:
-    """The content of commit.json."""
-
-    version: int
-    """Number of commits so far."""
-    batch: int | None
-    """The last batch in the state; None before the first one."""
-    history: PlacementHistory
-    files: dict[int, Files]
-    """The files of each worker."""
-    previous: tuple[str, ...]
-    """Files of the previous version."""
-    state: StructType | None
-    """The columns of the files: keys k0 ..., hash, rows, and the parts p0_0 ... of each aggregate."""
-    result: StructType | None
-    """Names and types of the columns that users see."""
-    shown: dict[str, str]
-    """Name of each aggregate, to Spark's text of it."""
-    functions: list[str]
-    """The function of each aggregate, in order."""
-    placement: Placement | None
-    """The placement of the last batch."""
-
-    def to_json(self) -> str:
-        return dump_versioned(
-            FORMAT,
-            VERSION,
-            {
-                "state_version": self.version,
-                "batch": self.batch,
-                "placement": None if self.placement is None else costs_to_content(self.placement),
-                "history": self.history.to_content(),
-                "aggregates": self.shown,
-                "functions": self.functions,
-                "state": None if self.state is None else self.state.jsonValue(),
-                "result": None if self.result is None else self.result.jsonValue(),
-                "files": {str(worker): files for worker, files in self.files.items()},
-                "previous": self.previous,
-            },
-        )
-
-    @classmethod
-    def from_json(cls, text: str) -> Commit:
-        """Read what :meth:`to_json` wrote.
-
-        Raises:
-            VersionedJsonError: the text is not a commit, or it is newer or damaged.
-            PartitionFormatError, AttributeError, LookupError, TypeError, ValueError: its values are wrong.
-        """
-        content = load_versioned(text, FORMAT, VERSION)
-        history = PlacementHistory.from_content(content["history"])
-        costs = content["placement"]
-        return cls(
-            content["state_version"],
-            content["batch"],
-            history,
-            {int(worker): files for worker, files in content["files"].items()},
-            tuple(content["previous"]),
-            None if content["state"] is None else StructType.fromJson(content["state"]),
-            None if content["result"] is None else StructType.fromJson(content["result"]),
-            content["aggregates"],
-            content["functions"],
-            None if costs is None or history.function is None else costs_from_content(history.function, costs),
-        )
+STRATEGIES = (*ALGORITHMS, *PLANNERS)
 
 
 class StatefulAggregate:
@@ -135,10 +57,15 @@ class StatefulAggregate:
         stream.writeStream.option("checkpointLocation", "/data/checkpoint").foreachBatch(totals.update).start()
         totals.state(spark).show()
 
-    Each worker owns the groups that a partition function gives it. A batch rewrites a worker's files only if the worker
-    gets rows of the batch, or if groups move to it or away from it. The function is chosen like that of
-    :class:`saltwise.PlacementStore`. The first one is "largest first". A new one is made by ``strategy``, and only when
-    the old one no longer balances the load or when the number of workers changes.
+    Each worker owns the groups that a partition function gives it. ``strategy`` chooses the function:
+
+    * level, readj, scan and redist place heavy keys one by one, and all others by a consistent hash, like
+      :class:`saltwise.PlacementStore`. A batch rewrites the files of the workers that get rows, or give or take groups.
+    * flux, milp, albic, elb, clb and uhlb place key groups: the hash of a key mod p is its group, and a table has the
+      worker of each. A batch rewrites the files of the key groups that get rows. A move is a change in the table.
+
+    A new function is made when the old one no longer balances the load, and used if that gains more than it moves, or
+    when the number of workers changes.
 
     A batch is skipped if it, or a later one, is committed already. So a stream with a new checkpoint, whose batches
     start again at 0, needs a new folder. Only one stream at a time may write to a folder.
@@ -149,7 +76,14 @@ class StatefulAggregate:
         aggregates: name in the result, to a Column that is one call of a function that merges: any of
             ``saltwise.spark.mergeable.RULES``, without DISTINCT. ``F.expr`` adds a FILTER.
         workers: N, the number of partitions of the state. It may differ from the run before.
-        strategy: readj, scan or redist.
+        strategy: level, readj, scan or redist; flux, milp, albic, elb, clb or uhlb.
+        key_groups: p, for a new folder; 32 for each worker by default.
+        max_migration: the most state that a batch may move while there are as many workers, by the mean of a worker.
+        split: whether the parts of a heavy key's rows may lie on d workers, and are merged when they are read. d comes
+            from Proposition 4.1 of "When Two Choices Are not Enough", over the recent past.
+        time: a column with the time of each row. Rows without one are left out.
+        late: rows that are older than the latest one of the batches before by more than this are left out.
+        ttl: a group goes when its latest row is older than the latest one of all by more than this.
 
     Raises:
         SaltwiseValueError: an argument is not allowed.
@@ -162,7 +96,13 @@ class StatefulAggregate:
         keys: str | Sequence[str],
         aggregates: Mapping[str, Column],
         workers: int,
-        strategy: str = "readj",
+        strategy: str = "level",
+        key_groups: int | None = None,
+        max_migration: float = math.inf,
+        split: bool = False,
+        time: str | None = None,
+        late: timedelta | None = None,
+        ttl: timedelta | None = None,
     ) -> None:
         self._keys = [keys] if isinstance(keys, str) else list(keys)
         names = [*self._keys, *aggregates]
@@ -172,18 +112,35 @@ class StatefulAggregate:
         for name in names:
             if names.count(name) > 1:
                 raise SaltwiseValueError(f"{name!r} is given twice; each column of the result must have its own name.")
-        if strategy not in ALGORITHMS:
-            raise SaltwiseValueError.unknown("strategy", strategy, ALGORITHMS)
-        self._strategy = strategy
+        if strategy not in STRATEGIES:
+            raise SaltwiseValueError.unknown("strategy", strategy, STRATEGIES)
+        if time is None and (late is not None or ttl is not None):
+            raise SaltwiseValueError("late or ttl is given without time; name the column with the time of each row.")
+        if split and ttl is not None:
+            raise SaltwiseValueError(
+                "split and ttl are both given; a key whose parts lie apart cannot go: leave one out."
+            )
+        if not max_migration > 0:
+            raise SaltwiseValueError(f"max_migration is {max_migration!r}; it must be a number above 0.")
+        self._strategy, self._max_migration = strategy, max_migration
+        self._time, self._late, self._ttl = time, late, ttl
         self._columns = dict(aggregates)
         self._aggregates = [_two_phases(name, column) for name, column in aggregates.items()]
         self.rescale(workers)
-        self.path = local_folder(path)
-        if self.path.exists() and {file.name for file in self.path.iterdir()} - {COMMIT + PART}:
-            self._read()
-        else:
-            self.path.mkdir(parents=True, exist_ok=True)
-            replace_file(self._file, Commit(0, None, PlacementHistory(), {}, (), None, None, {}, [], None).to_json())
+        by_group = strategy in PLANNERS
+        groups = KEY_GROUPS_PER_WORKER * workers if key_groups is None else key_groups
+        history = KeyGroupHistory(groups) if by_group else PlacementHistory()
+        heads: SlidingCounts[int | None] | None = SlidingCounts(WINDOW, EPSILON) if split else None
+        first = Commit(0, None, history, heads, None, {}, (), None, None, {}, [], None)
+        self._folder = StateFolder(path, first)
+        last = self._folder.read()
+        if isinstance(last.history, KeyGroupHistory) != by_group or (last.heads is None) == split:
+            raise StatefulAggregateError(self.path, "its keys are placed or split in another way")
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return self._folder.path
 
     def rescale(self, workers: int) -> None:
         """Change the number of workers. The next batch then moves the groups that have to move.
@@ -203,7 +160,7 @@ class StatefulAggregate:
         Raises:
             StatefulAggregateError: the folder is damaged.
         """
-        return self._read().placement
+        return self._folder.read().placement
 
     def state(self, spark: SparkSession) -> DataFrame:
         """Return the aggregates over all batches so far: the key columns, then one column for each aggregate.
@@ -213,11 +170,11 @@ class StatefulAggregate:
         Raises:
             StatefulAggregateError: there was no batch yet, or the folder is damaged.
         """
-        last = self._read()
+        last = self._folder.read()
         if last.state is None or last.result is None:
             raise StatefulAggregateError(self.path, "it has no batch yet")
         self._check(last, None)
-        old = self._files(spark, last.state, last.files.values())
+        old = self._alive(self._folder.rows(spark, last.state, last.files.values()), last)
         keys = [F.col(f"k{i}") for i in range(len(self._keys))]
         fields = list(last.result)
         merged = []
@@ -227,6 +184,12 @@ class StatefulAggregate:
         whole = old.groupBy(*keys).agg(*(key.alias(f"kept_{i}") for i, key in enumerate(keys)), *merged)
         shown = [*(f"kept_{i}" for i in range(len(keys))), *(f"r{i}" for i in range(len(merged)))]
         return whole.select(*(F.col(a).alias(b.name) for a, b in zip(shown, fields, strict=True)))
+
+    def _alive(self, rows: DataFrame, last: Commit) -> DataFrame:
+        """Return the rows of the state without the groups that have gone."""
+        if self._ttl is None or last.latest is None:
+            return rows
+        return rows.where(F.unix_micros(SEEN) >= last.latest - _micros(self._ttl))
 
     def update(self, batch: DataFrame, batch_id: int) -> None:
         """Add a batch to the state. Pass this method to ``writeStream.foreachBatch``.
@@ -240,7 +203,7 @@ class StatefulAggregate:
             StatefulAggregateError: the folder is of other keys or aggregates, or damaged.
         """
         check_whole("batch_id", batch_id, least=0)
-        last = self._read()
+        last = self._folder.read()
         if last.batch is not None and batch_id <= last.batch:
             return
         for key in self._keys:
@@ -252,10 +215,17 @@ class StatefulAggregate:
                     f"key {key!r} is of type {key_type.simpleString()}; a key must not hold a map: group by its "
                     "map_entries."
                 )
+        if self._time is not None:
+            batch = self._in_time(batch, last)
         stock = batch.groupBy(*map(quoted, self._keys)).agg(*(c.alias(n) for n, c in self._columns.items()))
         result = StructType(list(stock.schema)[-len(self._columns) :])
         result = StructType([*(batch.schema[key] for key in self._keys), *result])
-        parts = self._parts(batch, result)
+        for field in result:
+            if has_user_type(field.jsonValue()):
+                raise SaltwiseValueError(
+                    f"column {field.name!r} is of a user-defined type, which a state cannot keep: select its parts."
+                )
+        parts = self._parts(batch, result, {} if last.heads is None else head_splits(last.heads, self._workers))
         shown = dict(zip(self._columns, batch.agg(*self._columns.values()).columns, strict=True))
         if last.state is None:
             functions = [aggregate.name for aggregate in self._aggregates]
@@ -266,13 +236,27 @@ class StatefulAggregate:
             commit = self._next(last, parts, batch_id)
         finally:
             parts.unpersist()
-        replace_file(self._file, commit.to_json())
-        self._vacuum(commit)
+        self._folder.commit(commit)
 
-    def _parts(self, batch: DataFrame, result: StructType) -> DataFrame:
-        """Return the parts of each group of a batch."""
+    def _in_time(self, batch: DataFrame, last: Commit) -> DataFrame:
+        """Return the rows that have a time and are not too late."""
+        assert self._time is not None
+        if self._time not in batch.columns:
+            raise SaltwiseValueError.unknown("time", self._time, batch.columns)
+        allowed = [_micros(delay) for delay in (self._late, self._ttl) if delay is not None]
+        if last.latest is None or not allowed:
+            return batch.where(self._seen().isNotNull())
+        return batch.where(F.unix_micros(self._seen()) >= last.latest - min(allowed))
+
+    def _seen(self) -> Column:
+        """The time of a row; NULL where rows have none."""
+        seen = F.lit(None) if self._time is None else F.col(quoted(self._time))
+        return seen.cast("timestamp")
+
+    def _parts(self, batch: DataFrame, result: StructType, splits: Mapping[int, HeadSplit]) -> DataFrame:
+        """Return the parts of each group of a batch: one for each worker over which the group is split."""
         keys = [F.col(quoted(key)).alias(f"k{i}") for i, key in enumerate(self._keys)]
-        values, parts = [], [F.count(F.lit(1)).alias(ROWS)]
+        values, parts = [], [F.max(SEEN).alias(f"kept_{SEEN}"), F.count(F.lit(1)).alias(ROWS)]
         for i, (aggregate, field) in enumerate(zip(self._aggregates, list(result)[len(keys) :], strict=True)):
             value_names = [f"v{i}_{j}" for j in range(len(aggregate.values))]
             values += [value.alias(name) for value, name in zip(aggregate.values, value_names, strict=True)]
@@ -280,126 +264,109 @@ class StatefulAggregate:
             parts += [part.alias(f"p{i}_{j}") for j, part in enumerate(columns)]
         names = [f"k{i}" for i in range(len(keys))]
         kept = [F.col(name).alias(f"kept_{name}") for name in names]
-        grouped = batch.select(*keys, *values).groupBy(*names).agg(*kept, *parts)
-        keys = [F.col(f"kept_{name}").alias(name) for name in names]
+        hashed = F.xxhash64(*(F.col(quoted(key)) for key in self._keys))
+        split = _split_of(hashed, batch, splits).alias(SPLIT)
+        grouped = (
+            batch.select(*keys, split, self._seen().alias(SEEN), *values).groupBy(*names, SPLIT).agg(*kept, *parts)
+        )
         rest = [name for name in grouped.columns if name == ROWS or name.startswith("p")]
-        hashed = F.xxhash64(*(f"kept_{name}" for name in names)).alias(HASH)
-        return grouped.select(*keys, hashed, *rest)
+        return grouped.select(
+            *(F.col(f"kept_{name}").alias(name) for name in names),
+            F.xxhash64(*(f"kept_{name}" for name in names)).alias(HASH),
+            SPLIT,
+            F.col(f"kept_{SEEN}").alias(SEEN),
+            *rest,
+        )
 
     def _next(self, last: Commit, parts: DataFrame, batch_id: int) -> Commit:
         """Write the files of the next version, and return what to commit."""
         assert last.state is not None
-        spark, history = parts.sparkSession, last.history
-        before, run = history.function, self._weights(parts)
-        placement = history.next(run, self._workers, self._strategy)
+        spark, before = parts.sparkSession, last.history.function
+        placement = self._placed(last, parts)
         after = placement.function
+        unit = _unit(after)
         moving = _moving(before, after)
-        touched = {*last.files, *range(after.workers)}
-        if moving is not None and len(run.keys) < self._capacity:
-            # All keys of the batch are known here. A batch with more keys touches every worker.
-            touched = {*after.place(run.keys).tolist()} | _workers(before, moving) | _workers(after, moving)
-        old = self._files(spark, last.state, [files for worker, files in last.files.items() if worker in touched])
-        if before is not None and (moving is None or len(moving)):
-            placement = replace(placement, **_moved(old, before, after, moving))
+        if moving is None:
+            touched = {*last.files, *range(after.workers), *_units(parts, unit)}
+        else:
+            touched = _units(parts, unit) | _workers(before, moving) | _workers(after, moving)
+        old = self._folder.rows(spark, last.state, [files for number, files in last.files.items() if number in touched])
+        if before is not None and before != after:
+            every = last.files.values()
+            there = self._folder.rows(spark, last.state, every) if isinstance(after, KeyGroups) else old
+            placement = replace(placement, **_moved(there, before, after))
         version = last.version + 1
-        files = {worker: kept for worker, kept in last.files.items() if worker not in touched}
+        files = {number: kept for number, kept in last.files.items() if number not in touched}
         if touched:
-            written = self._write(self._folded(old.unionByName(parts), after, last.state), version)
+            rows = self._alive(old, last).unionByName(parts)
+            written = self._folder.write(self._folded(rows, after, unit, last.state), version)
             if not touched.issuperset(written):
                 raise SaltwiseError(
                     f"Batch {batch_id} had other keys when it was read again, so nothing was changed: persist it first."
                 )
             files |= written
         previous = tuple(name for kept in last.files.values() for name in kept)
-        return replace(last, version=version, batch=batch_id, files=files, previous=previous, placement=placement)
+        [seen] = parts.agg(F.unix_micros(F.max(SEEN))).collect()
+        latest = max((each for each in (last.latest, seen[0]) if each is not None), default=None)
+        return replace(
+            last, version=version, batch=batch_id, latest=latest, files=files, previous=previous, placement=placement
+        )
+
+    def _placed(self, last: Commit, parts: DataFrame) -> Placement:
+        """Count a batch, and choose the partition function for it and the next ones."""
+        history, whole = last.history, parts.where(F.col(SPLIT).isNull())
+        if last.heads is not None:
+            run = self._weights(parts)
+            rows = {key: int(weight) for key, weight in zip(run.keys.tolist(), run.weights.tolist(), strict=True)}
+            others = {None: int(run.total) - sum(rows.values())}
+            last.heads.offer_together({key: count for key, count in (rows | others).items() if count})
+        if isinstance(history, PlacementHistory):
+            return history.next(self._weights(whole), self._workers, self._strategy, self._max_migration)
+        loads, state = np.zeros(history.groups), np.zeros(history.groups)
+        group = F.pmod(HASH, F.lit(history.groups)).alias(UNIT)
+        for number, count in whole.groupBy(group).agg(F.sum(ROWS)).collect():
+            loads[number] = count
+        for number, files in last.files.items():
+            if number >= 0:
+                state[number] = sum(files.values())
+        return history.next(loads, state, self._workers, self._strategy, _key_type(parts), self._max_migration)
 
     @property
     def _capacity(self) -> int:
-        """The number of keys of a batch that the placement looks at."""
-        return default_capacity(default_theta(self._workers))
+        """How many keys of a batch the placement looks at: all that a worker of its own may be needed for."""
+        return max(keys_to_track(self._workers), default_capacity(default_theta(self._workers)))
 
     def _weights(self, parts: DataFrame) -> Weights:
         """Return the exact number of rows of the heaviest keys of a batch."""
-        heaviest = parts.select(HASH, ROWS).orderBy(F.desc(ROWS), HASH).limit(self._capacity)
-        rows: dict[int, int] = {}
-        for key, count in heaviest.collect():
-            rows[key] = rows.get(key, 0) + count
+        by_key = parts.groupBy(HASH).agg(F.sum(ROWS).alias(ROWS))
+        rows = dict(map(tuple, by_key.orderBy(F.desc(ROWS), HASH).limit(self._capacity).collect()))
         [total] = parts.agg(F.sum(ROWS)).collect()
-        types = [field.dataType.simpleString() for field in parts.schema if field.name.startswith("k")]
         keys = np.fromiter(rows, np.int64, len(rows))
         weights = np.array([*rows.values()], np.float64)
-        return Weights(", ".join(types), keys, weights, float(total[0] or 0))
+        return Weights(_key_type(parts), keys, weights, float(total[0] or 0))
 
-    def _folded(self, rows: DataFrame, function: PartitionFunction, state: StructType) -> DataFrame:
-        """Merge the parts of each group into one row, at the worker of the group."""
+    def _folded(self, rows: DataFrame, function: PartitionFunction, unit: Column, state: StructType) -> DataFrame:
+        """Merge the parts of each group into one row, at the worker of its unit."""
         keys = [name for name in state.names if name.startswith("k")]
-        folded = [F.sum(ROWS)]
+        folded = [F.max(SEEN), F.sum(ROWS)]
         for i, aggregate in enumerate(self._aggregates):
             parts = [F.col(name) for name in state.names if name.startswith(f"p{i}_")]
             folded += aggregate.rule.fold(parts, aggregate.others)
-        fields = [state[name] for name in state.names if name == ROWS or name.startswith("p")]
+        fields = [state[name] for name in state.names if name in (SEEN, ROWS) or name.startswith("p")]
         # A sum of decimals has more digits than its parts.
         typed = [
             column.cast(field.dataType) if isinstance(field.dataType, DecimalType) else column
             for column, field in zip(folded, fields, strict=True)
         ]
-        here = [NUMBER, WORKER, *keys, HASH]
+        split = F.pmod(SPLIT, F.lit(function.workers))
+        here = [NUMBER, UNIT, *keys, HASH, SPLIT]
         kept = [F.col(name).alias(f"kept_{name}") for name in here[1:]]
         whole = (
-            placed(rows, function)
+            placed(rows.withColumn(UNIT, unit), F.coalesce(split, worker_of(F.col(HASH), function)), function.workers)
             .groupBy(*here)
             .agg(*kept, *(column.alias(f"kept_{field.name}") for column, field in zip(typed, fields, strict=True)))
         )
-        return whole.select(*(F.col(f"kept_{name}").alias(name) for name in [WORKER, *state.names]))
-
-    def _write(self, rows: DataFrame, version: int) -> dict[int, Files]:
-        folder = self.path / f"version={version:010d}"
-        if folder.exists():
-            shutil.rmtree(folder)  # left by a batch that was not committed
-        rows.write.partitionBy(WORKER).parquet(_address(folder))
-        return {
-            int(worker_folder.name.removeprefix(f"{WORKER}=")): {
-                file.relative_to(self.path).as_posix(): file.stat().st_size
-                for file in sorted(worker_folder.glob("*.parquet"))
-            }
-            for worker_folder in sorted(folder.glob(f"{WORKER}=*"))
-        }
-
-    def _files(self, spark: SparkSession, state: StructType, each: Any) -> DataFrame:
-        """Return the rows of the files, after a check that all files are there."""
-        sizes = {name: size for files in each for name, size in files.items()}
-        for name, size in sizes.items():
-            file = self.path / name
-            if not file.is_file() or file.stat().st_size != size:
-                found = f"has {file.stat().st_size} bytes" if file.is_file() else "is not there"
-                raise StatefulAggregateError(self.path, f"{name} of {size} bytes {found}")
-        if not sizes:
-            return spark.createDataFrame([], state)
-        return spark.read.schema(state).parquet(*(_address(self.path / name) for name in sizes))
-
-    def _vacuum(self, commit: Commit) -> None:
-        """Remove the files that neither this version nor the previous one uses."""
-        names = {name for files in commit.files.values() for name in files} | set(commit.previous)
-        used = {str(Path(name).parent) for name in names}
-        for version in sorted(self.path.glob("version=*")):
-            workers = sorted(version.glob(f"{WORKER}=*"))
-            unused = [folder for folder in workers if folder.relative_to(self.path).as_posix() not in used]
-            for folder in unused if len(unused) < len(workers) else [version]:
-                shutil.rmtree(folder)
-
-    @property
-    def _file(self) -> Path:
-        return self.path / COMMIT
-
-    def _read(self) -> Commit:
-        try:
-            return Commit.from_json(self._file.read_text(encoding="utf-8"))
-        except FileNotFoundError as error:
-            raise StatefulAggregateError(self.path, f"it has other files but no {COMMIT}") from error
-        except VersionedJsonError as error:
-            raise StatefulAggregateError(self.path, f"of {COMMIT}: {error}") from error
-        except (PartitionFormatError, AttributeError, LookupError, TypeError, ValueError) as error:
-            raise StatefulAggregateError(self.path, f"the content of {COMMIT} is wrong: {error}") from error
+        return whole.select(*(F.col(f"kept_{name}").alias(name) for name in [UNIT, *state.names]))
 
     def _check(self, last: Commit, columns: list[str] | None) -> None:
         """Raise if the state has other keys, types or aggregates than the columns of a batch, if there is one."""
@@ -422,9 +389,47 @@ def _two_phases(name: str, column: Column) -> Mergeable:
     return found
 
 
+def _micros(delay: timedelta) -> int:
+    return delay // timedelta(microseconds=1)
+
+
+def _key_type(parts: DataFrame) -> str:
+    return ", ".join(field.dataType.simpleString() for field in parts.schema if field.name.startswith("k"))
+
+
+def _unit(function: PartitionFunction) -> Column:
+    """The unit of a row of the state: below 0 for a part of a split key."""
+    if isinstance(function, KeyGroups):
+        whole = F.pmod(HASH, F.lit(len(function.table)))
+    else:
+        whole = worker_of(F.col(HASH), function)
+    return F.coalesce(-1 - F.col(SPLIT), whole).cast("int")
+
+
+def _units(parts: DataFrame, unit: Column) -> set[int]:
+    return {row[0] for row in parts.select(unit).distinct().collect()}
+
+
+def _split_of(hashed: Column, batch: DataFrame, splits: Mapping[int, HeadSplit]) -> Column:
+    """The worker of a row if its key is split, as a function of the row's content; else NULL."""
+    if not splits:
+        return F.lit(None).cast("int")
+
+    def place(hashes: pd.Series, contents: pd.Series) -> pd.Series:
+        parts = (contents.to_numpy().astype(np.uint64) >> np.uint64(11)) / 2.0**53
+        worker = np.full(len(hashes), np.nan)
+        for key, split in splits.items():
+            its = (hashes == key).to_numpy()
+            worker[its] = split.place(parts[its])
+        return pd.Series(worker).astype("Int32")
+
+    columns = [quoted(field.name) for field in batch.schema if not holds_type(field.dataType, WITHOUT_HASH)]
+    return pandas_udf(place, "int")(hashed, F.xxhash64(*columns))  # type: ignore[call-overload, no-any-return]
+
+
 def _moving(before: PartitionFunction | None, after: PartitionFunction) -> Longs | None:
-    """Return the keys whose worker changes; None if this can only be found by looking at all groups."""
-    if before is None or before == after:
+    """Return the keys whose files change because they move; None if this can only be found by looking at all groups."""
+    if before is None or before == after or isinstance(after, KeyGroups):
         return np.empty(0, np.int64)
     if not isinstance(before, HashPair) or not isinstance(after, HashPair) or before.workers != after.workers:
         return None
@@ -436,10 +441,9 @@ def _workers(function: PartitionFunction | None, keys: Longs) -> set[int]:
     return set() if function is None else set(function.place(keys).tolist())
 
 
-def _moved(old: DataFrame, before: PartitionFunction, after: PartitionFunction, moving: Longs | None) -> dict[str, Any]:
+def _moved(old: DataFrame, before: PartitionFunction, after: PartitionFunction) -> dict[str, Any]:
     """Count the groups that move, and the rows in them."""
-    key = F.col(HASH)
-    moves = worker_of(key, before) != worker_of(key, after) if moving is None else key.isin(moving.tolist())
+    moves = F.col(SPLIT).isNull() & (worker_of(F.col(HASH), before) != worker_of(F.col(HASH), after))
     [counted] = old.where(moves).agg(F.count(F.lit(1)), F.sum(ROWS)).collect()
     return {"moved_keys": counted[0], "moved_rows": float(counted[1] or 0)}
 
@@ -450,7 +454,3 @@ def _spelled(fields: StructType, shown: Mapping[str, str]) -> list[str]:
         f"{field.name} {field.dataType.simpleString()}" + (f" as {shown[field.name]}" if field.name in shown else "")
         for field in fields
     ]
-
-
-def _address(path: Path) -> str:
-    return f"file://{path}"

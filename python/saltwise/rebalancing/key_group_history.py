@@ -1,0 +1,141 @@
+"""What a placement by key groups remembers from batch to batch: the table in use, and the loads of the groups.
+
+The planners are those of :mod:`saltwise.rebalancing.rounds`. Moves of groups cost the bytes of their states.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from ..errors import SaltwiseValueError, check_whole
+from ..placement.costs import migration_cost, relative_imbalance, relative_migration
+from ..placement.function_json import from_json, to_json
+from ..placement.history import KEPT, Placement
+from ..placement.key_groups import KeyGroups
+from .cluster import Cluster, Floats, Ints
+from .rounds import PLANNERS, Budget, Window, decide, rehomed, unevenness
+
+WINDOW = 10
+"""Batches over which loads are averaged. The moves of a round must pay within as many."""
+
+BYTES_PER_ROW = 64.0
+"""Moving so many bytes of a state costs as much as a row of a batch."""
+
+SOLVER_SECONDS = 2.0
+SEED = 1
+
+
+class KeyGroupHistory:
+    """The table in use, and the rows of each key group in the last batches. :meth:`next` changes both.
+
+    Args:
+        groups: p, the number of key groups. It never changes.
+
+    Raises:
+        SaltwiseValueError: there is no group.
+
+    >>> history = KeyGroupHistory(groups=4)
+    >>> rows, no_state = np.array([40.0, 10.0, 30.0, 20.0]), np.zeros(4)
+    >>> history.next(rows, no_state, workers=2, planner="milp", key_type="string").max_to_mean
+    1.0
+    """
+
+    def __init__(self, groups: int) -> None:
+        check_whole("groups", groups)
+        self.groups = groups
+        self.function: KeyGroups | None = None
+        self.loads: deque[Floats] = deque(maxlen=WINDOW)
+
+    def next(
+        self,
+        rows: Floats,
+        state: Floats,
+        workers: int,
+        planner: str,
+        key_type: str,
+        max_migration: float = math.inf,
+    ) -> Placement:
+        """Count a batch, and choose the table for it and the next ones.
+
+        Without a table, groups are taken as dealt out to the workers in turn. Moves cost nothing then, and when the
+        number of workers changes.
+
+        Args:
+            rows: of the batch, in each group, shape (p,).
+            state: bytes of the state of each group, shape (p,).
+            workers: N. It may differ from that of the table in use.
+            planner: one of :data:`saltwise.rebalancing.rounds.PLANNERS`.
+            key_type: the keys' type in SQL.
+            max_migration: the most state that may move while there are as many workers, by the mean of a worker.
+
+        Raises:
+            SaltwiseValueError: an argument is not allowed.
+        """
+        check_whole("workers", workers)
+        if planner not in PLANNERS:
+            raise SaltwiseValueError.unknown("planner", planner, PLANNERS)
+        self.loads.append(rows)
+        series = np.array(self.loads)
+        before = np.arange(self.groups) % workers if self.function is None else np.array(self.function.table)
+        nodes = max(workers, int(before.max()) + 1)
+        cluster = Cluster(series.mean(axis=0), before, nodes, state, kill=range(workers, nodes))
+        budget = Budget(self.groups, math.inf, math.inf, math.inf)
+        if self.function is not None and self.function.workers == workers:
+            most = math.inf if max_migration == math.inf else max_migration * float(state.sum()) / workers
+            budget = Budget(self.groups, most, math.inf, BYTES_PER_ROW)
+        table = decide(planner, Window(cluster, series), budget, SOLVER_SECONDS, np.random.default_rng(SEED)).node
+        table = rehomed(cluster, table, np.arange(self.groups), np.arange(workers))
+        is_first = self.function is None
+        made_by = planner if is_first or (table != before).any() else KEPT
+        self.function = KeyGroups(workers, key_type, table.tolist())
+        return self._placement(cluster, before, table, made_by, is_first)
+
+    def _placement(self, cluster: Cluster, before: Ints, table: Ints, made_by: str, is_first: bool) -> Placement:
+        assert self.function is not None
+        workers = self.function.workers
+        loads = np.stack([cluster.loads(table)[:workers]] * 3)
+        one, other = before.astype(np.int32), table.astype(np.int32)
+        moved = (
+            relative_migration(one, other, cluster.cost, workers),
+            int((one != other).sum()),
+            migration_cost(one, other, cluster.load),
+        )
+        if is_first:
+            moved = 0.0, 0, 0.0
+        return Placement(
+            self.function,
+            made_by,
+            unevenness(cluster, table),
+            relative_imbalance(loads),
+            *moved,
+        )
+
+    def to_content(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        return {
+            "function": None if self.function is None else to_json(self.function),
+            "groups": self.groups,
+            "loads": [rows.tolist() for rows in self.loads],
+        }
+
+    @classmethod
+    def from_content(cls, content: dict[str, Any]) -> KeyGroupHistory:
+        """Return what :meth:`to_content` wrote.
+
+        Raises:
+            PartitionFormatError: the function cannot be read.
+            LookupError, TypeError, ValueError: the content is something else.
+        """
+        history = cls(content["groups"])
+        if content["function"] is not None:
+            function = from_json(content["function"])
+            if not isinstance(function, KeyGroups) or len(function.table) != history.groups:
+                raise ValueError(f"the function has no table of {history.groups} key groups")
+            history.function = function
+        for rows in content["loads"]:
+            history.loads.append(np.array(rows, np.float64).reshape(history.groups))
+        return history

@@ -1,0 +1,26 @@
+"""Sizes in bytes, as Spark's confs write them."""
+
+from __future__ import annotations
+
+import re
+
+from .errors import SaltwiseValueError
+
+
+def bytes_of(name: str, size: str | int) -> int:
+    """Return how many bytes a size has.
+
+    Args:
+        name: of the argument, for the error.
+        size: a number of bytes, or a text such as "256m", "1g" or "64KB".
+
+    Raises:
+        SaltwiseValueError: it is no size.
+
+    >>> bytes_of("max_migration", "256m")
+    268435456
+    """
+    found = re.fullmatch(r"(\d+)\s*([kmgtp]?)i?b?", str(size).strip().lower())
+    if found is None:
+        raise SaltwiseValueError(f"{name} is {size!r}; it must be a size, such as 256m.")
+    return int(found[1]) << 10 * " kmgtp".index(found[2] or " ")

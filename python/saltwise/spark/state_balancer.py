@@ -1,0 +1,120 @@
+"""Moves the state partitions of running streams between executors, as the papers' planners say."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from ..errors import SaltwiseError
+from .compat import is_connect, state_streams
+from .session import require_plugin
+from .state_report import StateReport
+from .steering import Steering, SteeringOptions, follow
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+class StateBalancer:
+    """Keeps the executors of streams with state evenly loaded, by moving state partitions.
+
+    After every few batches a planner sees how long each state partition took, and where it ran. Its moves are messages
+    to Spark's own table of where states are. They are sent when the tasks of the next batch have ended. Spark runs the
+    batch after it there, and loads the states from the checkpoint. The query's plan, checkpoint and answers stay the
+    same.
+
+    Args:
+        spark: a classic session with the plugin.
+        planner: ``flux``, ``milp`` or ``albic`` (Madsen, Zhou, Cao), ``elb``, ``clb`` or ``uhlb`` (Guo and Zhou).
+            None only watches.
+        max_migration: bytes of state that a round may move, such as ``"256m"``.
+        max_moves: partitions that a round may move; any number by default.
+        every: batches between two rounds.
+        window: batches over which loads are averaged. Moves must pay within as many batches.
+        load: ``time`` that tasks took, or ``rows`` that they read.
+        utilisation: if executors work less than the first share of the time, there are too many; more than the second,
+            too few.
+        seed: for planners that draw.
+
+    Raises:
+        SaltwiseValueError: an argument is not allowed.
+        PluginMissingError: the session has no plugin.
+        SaltwiseError: the session is over Spark Connect.
+
+    >>> balancer = StateBalancer(spark, planner="milp", every=5).start()  # doctest: +SKIP
+    >>> print(balancer.report(query))  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        planner: str | None = "milp",
+        max_migration: str | int = "256m",
+        max_moves: int | None = None,
+        every: int = 5,
+        window: int = 10,
+        load: str = "time",
+        utilisation: tuple[float, float] = (0.3, 0.8),
+        seed: int = 1,
+    ) -> None:
+        options = SteeringOptions(planner, max_migration, max_moves, every, window, load, utilisation, seed)
+        require_plugin(spark)
+        if is_connect(spark):
+            raise SaltwiseError(
+                "StateBalancer needs the driver, and this session is over Spark Connect: set "
+                "spark.saltwise.state.planner on the server instead."
+            )
+        self._streams, self._steering, self._traffic = state_streams(spark), Steering(options), planner == "albic"
+        self._only: set[str] = set()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self, query: StreamingQuery | None = None) -> StateBalancer:
+        """Begin to balance a query; without one, all queries of the application."""
+        if query is None:
+            self._only.clear()
+        elif self._only or self._thread is None:
+            self._only.add(str(query.runId))
+        if self._thread is None or not self._thread.is_alive():
+            self._stop.clear()
+            self._thread = threading.Thread(target=self._follow, name="saltwise-state-balancer", daemon=True)
+            self._thread.start()
+        return self
+
+    def _follow(self) -> None:
+        follow(self._streams, self._steering, self._traffic, self._wants, self._stop)
+
+    def _wants(self, run: str) -> bool:
+        return not self._only or run in self._only
+
+    def drain(self, executor: str) -> StateBalancer:
+        """Empty an executor, for example before it is decommissioned. :meth:`report` tells what is left on it."""
+        self._steering.drain(executor)
+        return self
+
+    def stop(self) -> None:
+        """End. States stay where they are."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def __enter__(self) -> StateBalancer:
+        return self.start()
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def report(self, query: StreamingQuery) -> StateReport:
+        """Return what is known of a query, and what was done.
+
+        Raises:
+            SaltwiseError: no batch of it has ended since the balancer started, or it keeps no state.
+        """
+        found = self._steering.report(str(query.runId))
+        if found is None:
+            raise SaltwiseError(
+                f"No batch with state of query {query.runId} has ended since the balancer started: wait for one."
+            )
+        return found
