@@ -7,7 +7,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 WHEEL := dist/saltwise-*.whl
 
-.PHONY: demo test test-connect test-all test-matrix bench bench-quick lint wheel docs clean
+.PHONY: demo test test-connect test-all test-matrix test-cluster bench bench-quick lint wheel docs clean
 
 demo: .venv/installed
 	$(BIN)/saltwise demo
@@ -42,6 +42,11 @@ lint: .venv/installed
 # The smoke tests on every supported Spark, from the wheel; make test-matrix VERSIONS="3.5.9 4.3.0" takes fewer.
 test-matrix: wheel
 	$(BIN)/python tests/matrix.py $(WHEEL) $(VERSIONS)
+
+# Jobs of every kind on Spark's own standalone cluster, with its servers, on every supported Spark.
+test-cluster: wheel
+	$(BIN)/python tests/matrix.py $(WHEEL) $(VERSIONS) --install
+	for version in $(VERSIONS); do $(BIN)/python tests/cluster.py --python .matrix/$$version/bin/python || exit 1; done
 
 # Every kind of aggregate on every kind of skew with every plan, and what else the docs quote: three quarters of an
 # hour; bench-quick takes four minutes.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import shutil
+import struct
 import subprocess
 import sys
 import tarfile
@@ -35,6 +36,9 @@ sys.modules[_light.__name__] = _light
 java = import_module("saltwise_light._java")
 version: str = import_module("saltwise_light._version").__version__
 lines = import_module("saltwise_light._spark_lines")
+UTF8, CLASS, MEMBERS, INTERFACE_METHOD, TWO_PLACES = 1, 7, (9, 10, 11), 11, (5, 6)
+SIZES = {3: 4, 4: 4, 5: 8, 6: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4, 18: 4, 19: 2, 20: 2}
+"""Tags of a class file's constants, and their bytes after the tag."""
 JARS = [f"saltwise_{scala}.jar" for scala in lines.SCALA_VERSIONS]
 
 
@@ -113,8 +117,12 @@ def write_jar(jar: Path, classes: Path, digest: str) -> None:
     """Write the classes and the resources to `jar`, the same bytes for the same content, in one step."""
     resources = {
         "META-INF/MANIFEST.MF": b"Manifest-Version: 1.0\r\n\r\n",
+        "META-INF/services/org.apache.spark.status.AppHistoryServerPlugin": (
+            b"org.apache.spark.sql.saltwise.report.ReportHistory\n"
+        ),
         "saltwise/functions.json": (ROOT / "sql" / "functions.json").read_bytes(),
         "saltwise/version.txt": version.encode(),
+        "saltwise/links.txt": links_of([path.read_bytes() for path in sorted(classes.glob("**/*.class"))]).encode(),
         DIGEST: digest.encode(),
     }
     part = jar.with_suffix(".part")
@@ -124,6 +132,57 @@ def write_jar(jar: Path, classes: Path, digest: str) -> None:
         for path in sorted(classes.glob("**/*.class")):
             archive.writestr(ZipInfo(str(path.relative_to(classes))), path.read_bytes(), ZIP_DEFLATED)
     part.replace(jar)
+
+
+def links_of(classes: list[bytes]) -> str:
+    """Return what class files use of Spark: a line for each class, with its methods and fields, between tabs.
+
+    The plugin compares them with the Spark that runs (SparkLinks.scala).
+    """
+    used: dict[str, set[str]] = {}
+    for content in classes:
+        for owner, member in members_used(content):
+            if owner.startswith("org/apache/spark/") and not owner.startswith("org/apache/spark/sql/saltwise/"):
+                used.setdefault(owner, set()).add(member)
+    return "".join("\t".join([owner.replace("/", "."), *sorted(used[owner] - {""})]) + "\n" for owner in sorted(used))
+
+
+def members_used(content: bytes) -> list[tuple[str, str]]:
+    """Return the class, and the name and type, of each method and field in the constant pool of a class file; and each
+    class, with an empty name.
+
+    The format is that of the Java Virtual Machine Specification, section 4.4.
+    """
+    pool: dict[int, tuple[int, bytes]] = {}
+    at, number = 10, 1
+    (count,) = struct.unpack_from(">H", content, 8)
+    while number < count:
+        tag = content[at]
+        size = 2 + struct.unpack_from(">H", content, at + 1)[0] if tag == UTF8 else SIZES[tag]
+        pool[number] = tag, content[at + 1 : at + 1 + size]
+        at += 1 + size
+        number += 2 if tag in TWO_PLACES else 1
+
+    def text(number: int) -> str:
+        return pool[number][1][2:].decode("utf-8", "replace")
+
+    def two(value: bytes) -> tuple[int, int]:
+        return struct.unpack(">HH", value)
+
+    found = []
+    for tag, value in pool.values():
+        if tag in MEMBERS:
+            owner, name_and_type = two(value)
+            name, kind = two(pool[name_and_type][1])
+            (owner_name,) = struct.unpack(">H", pool[owner][1])
+            # A class forwards to all methods of its traits, also to those that another Spark lacks and nobody calls.
+            forwards = tag == INTERFACE_METHOD and text(name).endswith("$") and text(name) != "$init$"
+            if not forwards:
+                found.append((text(owner_name), text(name) + text(kind)))
+        elif tag == CLASS:
+            (name,) = struct.unpack(">H", value)
+            found.append((text(name), ""))
+    return found
 
 
 def installed_spark() -> str:

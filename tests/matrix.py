@@ -1,6 +1,9 @@
 """Runs the smoke tests on several Spark lines, from the built wheel: `make test-matrix`.
 
-Each version has an environment of its own in .matrix/, which is kept, and beside it a log of what it printed.
+    python tests/matrix.py WHEEL VERSION... [--install]
+
+With --install it only makes the environments. Each version has an environment of its own in .matrix/, which is kept, and
+beside it a log of what it printed.
 """
 
 from __future__ import annotations
@@ -18,30 +21,36 @@ from saltwise._java import ensure_java
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ["pytest", "pytest-timeout", "hypothesis", "pandas<3"]
+# applyInPandasWithState of Spark 3.5 fails with pyarrow 26, with Saltwise and without.
+TOOLS_OF_LINE = {"3.5": ["pyarrow<26"]}
 AT_ONCE = 2
 """Versions that run beside each other: a Spark of small queries keeps one core busy."""
 
+INSTALL = "--install"
 FOREIGN = {"PYTHONPATH", "SPARK_HOME", "PYSPARK_DRIVER_PYTHON"}
 
 
-def main(wheel: str, *versions: str) -> int:
+def main(wheel: str, *arguments: str) -> int:
     """Print a line for each version, and return 1 if one of them failed, else 0."""
+    versions = [argument for argument in arguments if argument != INSTALL]
     ensure_java()
     (ROOT / ".matrix").mkdir(exist_ok=True)
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        passed = list(pool.map(partial(smoke_test, Path(wheel).resolve()), versions))
+        passed = list(pool.map(partial(smoke_test, Path(wheel).resolve(), INSTALL in arguments), versions))
     return 0 if all(passed) else 1
 
 
-def smoke_test(wheel: Path, version: str) -> bool:
+def smoke_test(wheel: Path, only_install: bool, version: str) -> bool:
     """Install one Spark and the wheel, run the smoke tests there, and print one line, or the log as well."""
     venv = ROOT / ".matrix" / version
     log = venv.with_name(f"{version}.log")
     started = time.monotonic()
     with log.open("w") as output:
-        passed = all(succeeds(command, venv, output) for command in commands(venv, wheel, version))
+        steps = commands(venv, wheel, version)
+        passed = all(succeeds(command, venv, output) for command in (steps[:-1] if only_install else steps))
     seconds = time.monotonic() - started
-    print(f"Spark {version}   {'passed' if passed else 'FAILED'}   {seconds:4.0f} s", flush=True)
+    how = ("installed" if only_install else "passed") if passed else "FAILED"
+    print(f"Spark {version}   {how}   {seconds:4.0f} s", flush=True)
     if not passed:
         print(log.read_text(), flush=True)
     return passed
@@ -68,7 +77,13 @@ def commands(venv: Path, wheel: Path, version: str) -> list[list[str | Path]]:
     ]
     return [
         *make_venv,
-        [*install, f"pyspark=={version}", f"{wheel}[aggregates,simulate]", *TOOLS],
+        [
+            *install,
+            f"pyspark=={version}",
+            f"{wheel}[aggregates,simulate]",
+            *TOOLS,
+            *TOOLS_OF_LINE.get(version.rpartition(".")[0], []),
+        ],
         [*install, "--force-reinstall", "--no-deps", wheel],
         [venv / "bin" / "pytest", *smoke],
     ]

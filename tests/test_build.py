@@ -43,11 +43,20 @@ def no_java(build: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build.java, "find_java", find_java)
 
 
+def class_that_calls(owner: str, name: str, kind: str) -> bytes:
+    """Return the begin of a class file, up to its constant pool: Methodref(Class(owner), NameAndType(name, kind))."""
+    texts = [b"\x01" + len(text).to_bytes(2, "big") + text.encode() for text in (owner, name, kind)]
+    return b"\xca\xfe\xba\xbe\0\0\0\x34\0\x07" + b"".join(texts) + b"\x07\0\x01\x0c\0\x02\0\x03\x0a\0\x04\0\x05"
+
+
+COMPILED = class_that_calls("org/apache/spark/SparkContext", "stop", "()V")
+
+
 def write_jar(build: ModuleType, name: str, spark: str) -> Path:
     """Write the jar of the project as if its one class had just been compiled."""
     classes = build.ROOT / "classes"
     (classes / "org").mkdir(parents=True, exist_ok=True)
-    (classes / "org" / "One.class").write_bytes(b"compiled")
+    (classes / "org" / "One.class").write_bytes(COMPILED)
     jar: Path = build.ROOT / "python" / "saltwise" / "jars" / name
     jar.parent.mkdir(exist_ok=True)
     build.write_jar(jar, classes, build.digest_of(build.scala_sources(jar), spark))
@@ -66,14 +75,17 @@ def test_a_jar_holds_the_classes_the_manifest_of_functions_and_the_version(build
     with ZipFile(jar) as archive:
         assert archive.namelist() == [
             "META-INF/MANIFEST.MF",
+            "META-INF/services/org.apache.spark.status.AppHistoryServerPlugin",
             "saltwise/functions.json",
             "saltwise/version.txt",
+            "saltwise/links.txt",
             "saltwise/digest.txt",
             "org/One.class",
         ]
         assert archive.read("saltwise/functions.json") == b"{}"
         assert archive.read("saltwise/version.txt").decode() == build.version
-        assert archive.read("org/One.class") == b"compiled"
+        assert archive.read("saltwise/links.txt") == b"org.apache.spark.SparkContext\tstop()V\n"
+        assert archive.read("org/One.class") == COMPILED
 
 
 def test_the_same_classes_make_the_same_jar(build: ModuleType) -> None:

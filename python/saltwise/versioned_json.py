@@ -37,7 +37,7 @@ def load_versioned(text: str, format: str, version: int) -> dict[str, Any]:
     name = format.removeprefix("saltwise ")
     try:
         content = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise VersionedJsonError(f"the text is not JSON: {error}") from error
     if not isinstance(content, dict) or content.get("format") != format:
         raise VersionedJsonError(f"the text is JSON, but not a {name}")

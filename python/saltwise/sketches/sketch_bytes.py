@@ -91,7 +91,7 @@ def read(data: bytes, max_capacity: int) -> Content:
             count, wrong, length = ENTRY.unpack_from(data, at)
             at += ENTRY.size + length
             rows.append((data[at - length : at], count, wrong))
-    except (error, ValueError, LookupError, TypeError) as damage:
+    except (error, ValueError, LookupError, TypeError, RecursionError) as damage:
         raise _refused(f"the sketch is damaged: {damage}") from damage
     item_type = next((sql for sql, name in JSON_NAMES.items() if name == declared), None)
     if item_type is None:

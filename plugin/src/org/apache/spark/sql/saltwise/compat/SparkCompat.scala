@@ -3,6 +3,7 @@ package org.apache.spark.sql.saltwise.compat
 import java.util.{Map => JavaMap, UUID}
 
 import scala.reflect.ClassTag
+import scala.xml.Node
 
 import org.apache.spark.ShuffleDependency
 import org.apache.spark.sql.SparkSession
@@ -11,9 +12,12 @@ import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LogicalPlan}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.exchange._
+import org.apache.spark.sql.execution.streaming.state.StateStoreCoordinatorRef
+import org.apache.spark.sql.execution.streaming.state.StateStoreProviderId
 import org.apache.spark.sql.internal.{SessionState, SharedState, SQLConf}
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.types.StringType
+import org.apache.spark.ui.{SparkUITab, UIUtils}
 
 /**
  * Everything that differs between the supported lines of Spark: constructors that got more
@@ -27,19 +31,21 @@ object SparkCompat {
       child: SparkPlan,
       origin: ShuffleOrigin = REPARTITION_BY_NUM): ShuffleExchangeExec = {
     val noAdvisorySize: Option[Long] = None
-    val notPipelined = java.lang.Boolean.FALSE
+    val notPipelined = java.lang.Boolean.TYPE -> java.lang.Boolean.FALSE
     construct[ShuffleExchangeExec](
-      Seq(partitioning, child, origin, noAdvisorySize), notPipelined)
+      Seq(partitioning, child, origin, noAdvisorySize), later = Seq(notPipelined))
   }
 
   /** An aggregate over all rows. */
   def aggregate(result: NamedExpression, child: LogicalPlan): Aggregate =
-    construct[Aggregate](Seq(Nil, Seq(result), child), None)
+    construct[Aggregate](Seq(Nil, Seq(result), child), later = Seq(NoOption))
 
   def scalarSubquery(plan: LogicalPlan): ScalarSubquery = {
     val (noOuterReferences, noJoinConditions) = (Seq.empty[Expression], Seq.empty[Expression])
+    val (noHint, noCountBug, noSingleJoin) = (NoOption, NoOption, NoOption)
     construct[ScalarSubquery](
-      Seq(plan, noOuterReferences, NamedExpression.newExprId, noJoinConditions), None)
+      Seq(plan, noOuterReferences, NamedExpression.newExprId, noJoinConditions),
+      later = Seq(noHint, noCountBug, noSingleJoin))
   }
 
   /** Called by name, because from Spark 4.0 only a subclass of `SparkSession` has this method. */
@@ -90,12 +96,44 @@ object SparkCompat {
     Class.forName("org.apache.spark.sql.catalyst.expressions.CollationKey")
       .getConstructor(classOf[Expression]).newInstance(string).asInstanceOf[Expression]
 
-  /** Calls the longest constructor. Each parameter after those in `arguments` gets `default`. */
-  private def construct[T](arguments: Seq[AnyRef], default: AnyRef)(
+  /** A page of Spark's UI. How many defaults follow these four arguments differs between lines. */
+  def page(request: AnyRef, title: String, content: => Seq[Node], tab: SparkUITab): Seq[Node] = {
+    val page = UIUtils.getClass.getMethods.filter(_.getName == "headerSparkPage")
+      .maxBy(_.getParameterCount)
+    val defaults: Seq[AnyRef] = page.getParameterTypes.toSeq.drop(4).map { parameter =>
+      if (parameter == classOf[Boolean]) Boolean.box(false) else None
+    }
+    page.invoke(UIUtils, Seq[AnyRef](request, title, () => content, tab) ++ defaults: _*)
+      .asInstanceOf[Seq[Node]]
+  }
+
+  /**
+   * Tells Spark's driver that a state store is on an executor. What the driver answers has another
+   * type from Spark 4.3 on, so the method is called by name.
+   */
+  def reportActive(
+      coordinator: StateStoreCoordinatorRef, store: StateStoreProviderId,
+      host: String, executor: String): Unit =
+    coordinator.getClass
+      .getMethod("reportActiveInstance", classOf[StateStoreProviderId],
+        classOf[String], classOf[String], classOf[Seq[_]])
+      .invoke(coordinator, store, host, executor, Nil)
+
+  private val NoOption = classOf[Option[_]] -> None
+
+  /**
+   * Calls the longest constructor.
+   *
+   * @param later the types and values of parameters that some lines have after `arguments`. Of a
+   *              parameter that none of them has, the meaning would be guessed, so it is an error.
+   */
+  private def construct[T](arguments: Seq[AnyRef], later: Seq[(Class[_], AnyRef)])(
       implicit node: ClassTag[T]): T = {
     val constructor = node.runtimeClass.getConstructors.maxBy(_.getParameterCount)
-    val missing = constructor.getParameterCount - arguments.length
-    constructor.newInstance(arguments ++ Seq.fill(missing)(default): _*).asInstanceOf[T]
+    val more = constructor.getParameterTypes.toSeq.drop(arguments.length)
+    if (!later.map(_._1).startsWith(more)) throw new NoSuchMethodError(
+      s"${node.runtimeClass.getName} has parameters that are not known: ${more.mkString(", ")}")
+    constructor.newInstance(arguments ++ later.take(more.length).map(_._2): _*).asInstanceOf[T]
   }
 }
 

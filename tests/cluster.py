@@ -1,0 +1,326 @@
+"""Runs Saltwise on a real cluster on this machine: Spark's own master, three workers, and its servers.
+
+    python tests/cluster.py [--python PYTHON] [--only submit,sql,jdbc,connect,files,history]
+
+A standalone master with three workers of one core each, a Connect server, a Thrift server and a History Server start on
+free ports of the loopback interface, from the pyspark of PYTHON, and end with this script. Each check prints a line.
+Exits with 1 where one fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from socket import create_connection, socket
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from saltwise._java import ensure_java
+
+ROOT = Path(__file__).parent.parent
+HOST = "127.0.0.1"
+WAIT_SECONDS = 120
+EXTENSION = "org.apache.spark.sql.saltwise.SaltwiseExtensions"
+
+JOB = """
+from pyspark.sql import SparkSession, functions as F
+
+spark = SparkSession.builder.getOrCreate()
+df = spark.range(0, 200000, 1, 8).groupBy((F.col("id") % 50).alias("k")).agg(F.collect_list("id").alias("all"))
+rows = df.collect()
+assert sorted(row.k for row in rows) == list(range(50))
+assert all(sorted(row["all"]) == list(range(row.k, 200000, 50)) for row in rows)
+plan = df._jdf.queryExecution().executedPlan().toString()
+print("DONE", spark.version, "Combine [" in plan)
+spark.stop()
+"""
+
+CONNECT = """
+from pyspark.sql import SparkSession, functions as F
+import saltwise
+
+spark = SparkSession.builder.remote("{url}").getOrCreate()
+spark.conf.set("spark.saltwise.auto.smallInput", "0")
+found = spark.range(1000).skew_groupby((F.col("id") % 7).alias("k"), strategy="split").agg(F.collect_list("id")).collect()
+assert len(found) == 7, found
+print("DONE", spark.version, saltwise.status(spark).loaded)
+"""
+
+AGGREGATE = """
+from pyspark.sql import SparkSession, functions as F
+import saltwise
+from saltwise.aggregates import Moments
+
+spark = SparkSession.builder.getOrCreate()
+rows = spark.range(0, 10000, 1, 6).select((F.col("id") % 5).alias("k"), F.col("id").cast("double").alias("v"))
+found = rows.skew_groupby("k").agg(Moments("v").alias("m")).collect()
+assert len(found) == 5, found
+print("DONE", spark.version, saltwise.__file__)
+spark.stop()
+"""
+
+
+class Cluster:
+    """The processes, and what they share."""
+
+    def __init__(self, python: str, folder: Path, stack: ExitStack) -> None:
+        self.python, self.folder, self.stack = python, folder, stack
+        [where] = self.output([python, "-c", "import pyspark, pathlib; print(pathlib.Path(pyspark.__file__).parent)"])
+        self.home = Path(where)
+        [version] = self.output([python, "-c", "import pyspark; print(pyspark.__version__)"])
+        self.version = version
+        scala = "2.12" if version.startswith("3.") else "2.13"
+        self.jar = ROOT / "python" / "saltwise" / "jars" / f"saltwise_{scala}.jar"
+        self.events = folder / "events"
+        self.events.mkdir()
+        self.environment = {
+            **os.environ,
+            "SPARK_HOME": str(self.home),
+            "PYSPARK_PYTHON": python,
+            "SPARK_LOCAL_IP": HOST,
+            "SPARK_NO_DAEMONIZE": "1",
+            "SPARK_DAEMON_CLASSPATH": str(self.jar),
+            "SPARK_HISTORY_OPTS": f"-Dspark.history.fs.logDirectory={self.events.as_uri()} -Dspark.history.fs.update.interval=2s",
+        }
+        self.environment.pop("PYTHONPATH", None)
+        port, self.web = free_port(), free_port()
+        self.master = f"spark://{HOST}:{port}"
+        self.spawn("org.apache.spark.deploy.master.Master", "--host", HOST, "--port", port, "--webui-port", self.web)
+        wait_for(port)
+        for number in range(3):
+            web = free_port()
+            work = folder / f"worker-{number}"
+            self.spawn(
+                "org.apache.spark.deploy.worker.Worker",
+                *("--host", HOST, "--cores", "1", "--memory", "1g", "--webui-port", web, "--work-dir", str(work)),
+                self.master,
+            )
+            wait_for(web)
+
+    def output(self, command: list[str]) -> list[str]:
+        return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+
+    def spawn(self, main: str, *arguments: object) -> None:
+        """Start a class of Spark; it ends with the cluster."""
+        self.start([self.home / "bin" / "spark-class", main, *arguments])
+
+    def start(self, command: list[object]) -> subprocess.Popen[bytes]:
+        log = (self.folder / "servers.log").open("a")
+        process = subprocess.Popen(
+            [str(part) for part in command], env=self.environment, stdout=log, stderr=log, start_new_session=True
+        )
+        self.stack.callback(ended, process)
+        return process
+
+    def confs(self) -> list[str]:
+        confs = {
+            "spark.master": self.master,
+            "spark.sql.extensions": EXTENSION,
+            "spark.saltwise.enabled": "true",
+            "spark.saltwise.auto.smallInput": "0",
+            "spark.sql.shuffle.partitions": "6",
+            "spark.driver.host": HOST,
+            "spark.executor.memory": "700m",
+            "spark.cores.max": "3",
+            "spark.ui.enabled": "false",
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.dir": self.events.as_uri(),
+            "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
+            "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={self.folder / 'metastore'};create=true",
+        }
+        return [part for key, value in confs.items() for part in ("--conf", f"{key}={value}")]
+
+    def run(self, *command: object, without: tuple[str, ...] = ()) -> str:
+        environment = {key: value for key, value in self.environment.items() if key not in without}
+        if "JAVA_HOME" in without:
+            environment["PATH"] = os.pathsep.join(
+                part for part in environment["PATH"].split(os.pathsep) if not Path(part, "java").exists()
+            )
+        done = subprocess.run(
+            [str(part) for part in command],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=600,
+        )
+        assert done.returncode == 0, done.stdout[-3000:]
+        return done.stdout
+
+    def script(self, name: str, text: str) -> Path:
+        path = self.folder / name
+        path.write_text(textwrap.dedent(text))
+        return path
+
+
+def submit(cluster: Cluster) -> None:
+    """An unchanged job, by spark-submit with a jar and confs."""
+    job = cluster.script("job.py", JOB)
+    out = cluster.run(cluster.home / "bin" / "spark-submit", "--jars", cluster.jar, *cluster.confs(), job)
+    assert f"DONE {cluster.version} True" in out, out[-2000:]
+
+
+def sql(cluster: Cluster) -> None:
+    """The shell spark-sql."""
+    query = (
+        "SELECT id % 3 AS k, size(collect_list(id)) FROM range(900) GROUP BY 1 ORDER BY 1; SELECT saltwise_version()"
+    )
+    out = cluster.run(cluster.home / "bin" / "spark-sql", "--jars", cluster.jar, *cluster.confs(), "-e", query)
+    assert "0\t300\n1\t300\n2\t300" in out, out[-2000:]
+
+
+def jdbc(cluster: Cluster) -> None:
+    """A client of the Thrift server."""
+    port = free_port()
+    main = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
+    confs = [*cluster.confs(), "--conf", f"spark.hadoop.hive.server2.thrift.port={port}"]
+    confs += ["--conf", f"spark.hadoop.hive.server2.thrift.bind.host={HOST}"]
+    server = cluster.start(
+        [cluster.home / "bin" / "spark-submit", "--class", main, "--jars", cluster.jar, *confs, "spark-internal"]
+    )
+    wait_for(port)
+    query = "SELECT id % 3 AS k, size(collect_list(id)) AS n FROM range(900) GROUP BY 1 ORDER BY 1"
+    url = f"jdbc:hive2://{HOST}:{port}/default"
+    try:
+        out = cluster.run(cluster.home / "bin" / "beeline", "-u", url, "-n", "tester", "--silent=true", "-e", query)
+    finally:
+        ended(server)  # it holds all cores
+    assert out.count("300") == 3, out[-2000:]
+
+
+def connect(cluster: Cluster) -> None:
+    """A Connect client in an environment without Java."""
+    port = free_port()
+    main = "org.apache.spark.sql.connect.service.SparkConnectServer"
+    confs = [*cluster.confs(), "--conf", f"spark.connect.grpc.binding.port={port}"]
+    packages: list[object] = []
+    submit_script = cluster.home / "bin" / "spark-submit"
+    if cluster.version.startswith("3."):
+        [jar] = (cluster.home / "jars").glob("spark-connect_*.jar")  # pyspark 3.5 has it only where it was added
+        packages = ["--jars", f"{cluster.jar},{jar}"]
+    server = cluster.start(
+        [submit_script, "--class", main, *(packages or ["--jars", cluster.jar]), *confs, "spark-internal"]
+    )
+    wait_for(port)
+    client = cluster.script("client.py", CONNECT.format(url=f"sc://{HOST}:{port}"))
+    try:
+        out = cluster.run(cluster.python, client, without=("JAVA_HOME", "SPARK_HOME"))
+    finally:
+        ended(server)
+    assert f"DONE {cluster.version} True" in out, out[-2000:]
+
+
+def files(cluster: Cluster) -> None:
+    """A Python aggregate whose package travels with the job."""
+    packed = cluster.folder / "saltwise.zip"
+    with zipfile.ZipFile(packed, "w") as archive:
+        for path in sorted((ROOT / "python" / "saltwise").rglob("*.py")):
+            archive.write(path, path.relative_to(ROOT / "python"))
+    job = cluster.script("aggregate.py", AGGREGATE)
+    out = cluster.run(
+        *(cluster.home / "bin" / "spark-submit", "--jars", cluster.jar, "--py-files", packed, *cluster.confs(), job)
+    )
+    assert f"DONE {cluster.version}" in out, out[-2000:]
+
+
+def history(cluster: Cluster) -> None:
+    """The event logs of these jobs, in a History Server, and read by advise."""
+    port = free_port()
+    cluster.environment["SPARK_HISTORY_OPTS"] += f" -Dspark.history.ui.port={port}"
+    cluster.spawn("org.apache.spark.deploy.history.HistoryServer")
+    wait_for(port)
+    logs = sorted(path.name for path in cluster.events.iterdir() if not path.name.endswith(".inprogress"))
+    name = logs[0].removeprefix("eventlog_v2_")
+    page = ""
+    until = time.monotonic() + WAIT_SECONDS
+    while "group operator" not in page and time.monotonic() < until:
+        try:
+            with urlopen(f"http://{HOST}:{port}/history/{name}/saltwise/") as answer:
+                page = answer.read().decode()
+        except URLError:
+            time.sleep(1)
+    assert "ObjectHashAggregate by" in page, page[:2000]
+    done = subprocess.run(
+        [sys.executable, "-c", "from saltwise.cli.commands import main; main()", "advise", cluster.events, "--json"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert done.returncode in (0, 1), done.stdout
+
+
+CHECKS: dict[str, Callable[[Cluster], None]] = {
+    check.__name__: check for check in (submit, sql, jdbc, connect, files, history)
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--python", type=Path, default=Path(sys.executable), help="a Python with pyspark and saltwise")
+    parser.add_argument("--only", type=lambda text: text.split(","), default=list(CHECKS))
+    given = parser.parse_args()
+    ensure_java()
+    failed = []
+    with started(str(given.python.absolute())) as cluster:
+        for name in given.only:
+            begun = time.monotonic()
+            try:
+                CHECKS[name](cluster)
+                print(f"{name}: right on Spark {cluster.version}, {time.monotonic() - begun:.0f} s", flush=True)
+            except (AssertionError, OSError, subprocess.SubprocessError, TimeoutError) as error:
+                failed.append(name)
+                print(f"{name}: FAILED on Spark {cluster.version}: {error}", flush=True)
+    return int(bool(failed))
+
+
+@contextmanager
+def started(python: str) -> Iterator[Cluster]:
+    folder = Path(tempfile.mkdtemp(prefix="saltwise-cluster-"))
+    try:
+        with ExitStack() as stack:
+            yield Cluster(python, folder, stack)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def ended(process: subprocess.Popen[bytes]) -> None:
+    """End a process and those that it started."""
+    if process.poll() is None:
+        os.killpg(process.pid, 15)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, 9)
+            process.wait()
+
+
+def free_port() -> int:
+    with socket() as free:
+        free.bind((HOST, 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def wait_for(port: int) -> None:
+    until = time.monotonic() + WAIT_SECONDS
+    while True:
+        try:
+            create_connection((HOST, port), 1).close()
+            return
+        except OSError:
+            if time.monotonic() > until:
+                raise TimeoutError(f"nothing listens on port {port}") from None
+            time.sleep(0.2)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
