@@ -22,7 +22,6 @@ query gets more rounds than a long one.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import math
 import random
 import statistics
@@ -37,12 +36,13 @@ from cells import Cell, Cells, standard_error
 from common import CACHE, RESULTS, console, parquet_folder, register_users_aggregates, session, users_jar, zipf_keys
 from kinds import KINDS
 from measure import Run, measured
+from pairs import plugin
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from rich.progress import Progress
 from tables import At, doubtful, summary
 
-from saltwise import jar_path, skew_groupby
+from saltwise import skew_groupby
 
 SALTS = 16
 ROWS_TO_A_KEY = 8
@@ -153,19 +153,19 @@ def some_of(all_of: Mapping[str, object] | Sequence[str]) -> Callable[[str], lis
 def run(parts: Mapping[str, Part], cells: Cells, minutes: float, only: set[At] | None) -> None:
     """Measure the cells that the file lacks; only the given ones of these, if any."""
     ends = time.monotonic() + 60 * minutes
-    plugin = hashlib.sha256(jar_path().read_bytes()).hexdigest()[:8]
+    build = plugin()
     missing = [
         (name, part, skew, kind)
         for name, part in parts.items()
         for kind in part.kinds
         for skew in part.skews
         for at in [(name, part.rows, kind, skew)]
-        if not cells.has(at, plans_of(kind, part.plans), part.rounds, plugin) and (only is None or at in only)
+        if not cells.has(at, plans_of(kind, part.plans), part.rounds, build) and (only is None or at in only)
     ]
     all_of = sum(len(part.skews) * len(part.kinds) for part in parts.values())
     console.print(f"{len(missing)} of {all_of} cells are to be measured, into {cells.path}", soft_wrap=True)
     if missing:
-        grid = Grid(spark := started(), plugin)
+        grid = Grid(spark := started(), build)
         with Progress(console=console, transient=True) as progress:
             bar = progress.add_task("", total=len(missing))
             for name, part, skew, kind in missing:
@@ -196,9 +196,9 @@ def plans_of(kind: str, plans: Sequence[str]) -> list[str]:
 class Grid:
     """Measures cells in one session."""
 
-    def __init__(self, spark: SparkSession, plugin: str) -> None:
+    def __init__(self, spark: SparkSession, build: str) -> None:
         self.spark = spark
-        self.plugin = plugin
+        self.build = build
         self.warm: set[tuple[str, ...]] = set()
 
     def cell(self, name: str, part: Part, kind: str, skew: str) -> list[Cell]:
@@ -283,7 +283,7 @@ class Grid:
             ratio=round(statistics.median(ratios), 4),
             error=round(standard_error(ratios), 4),
             spark=self.spark.version,
-            plugin=self.plugin,
+            plugin=self.build,
             **{name: round(statistics.median(run.figures[name] for run, _ in both)) for name in both[0][0].figures},
         )  # fmt: skip
 

@@ -102,8 +102,8 @@ print(json.dumps({
 """
 
 LOGGED = (
-    "Saltwise left a query as Spark planned it, because this Spark does not fit the plugin; "
-    "further occurrences are not logged."
+    "Saltwise went on without SkewAggregation, which failed: queries run as Spark plans them; "
+    "further failures of it are not logged."
 )
 
 
@@ -175,17 +175,46 @@ def test_configuring_a_spark_that_runs_already_is_refused(without_plugin: dict[s
     ]
 
 
+def changed_jar(spark: SparkSession, folder: Path, changes: dict[str, bytes | None]) -> str:
+    """Return a copy of the plugin's jar in which some files have another content, or are missing."""
+    jar = folder / "changed.jar"
+    with ZipFile(saltwise.jar_path(spark.version)) as whole, ZipFile(jar, "w") as changed:
+        assert set(changes) <= set(whole.namelist())
+        for name in whole.namelist():
+            content = changes.get(name, whole.read(name))
+            if content is not None:
+                changed.writestr(name, content)
+    return str(jar)
+
+
+@pytest.mark.parametrize(
+    ("used", "lacking"),
+    [
+        (b"org.apache.spark.sql.execution.NoSuchExec\t<init>()V\n", "org.apache.spark.sql.execution.NoSuchExec"),
+        (
+            b"org.apache.spark.sql.execution.SparkPlan\tchildren()Lscala/collection/immutable/List;\n",
+            "org.apache.spark.sql.execution.SparkPlan.children()Lscala/collection/immutable/List;",
+        ),
+    ],
+)
+def test_where_spark_lacks_what_the_plugin_uses_it_stays_off_and_says_what(
+    spark: SparkSession, tmp_path: Path, used: bytes, lacking: str
+) -> None:
+    jar = changed_jar(spark, tmp_path, {"saltwise/links.txt": used})
+    answer, log = run(WITH_A_PLUGIN_THAT_DOES_NOT_FIT, jar, EXTENSION, queries=QUERIES[:2])
+    for view in VIEWS:
+        spark.sql(view)
+    assert answer["rows"] == [sorted(map(list, spark.sql(query).collect())) for query in QUERIES[:2]]
+    assert [plan for plan in answer["plans"] if "Skew" in plan] == []
+    assert log.count(f"Saltwise stays off, because Spark {spark.version} has no {lacking}.") == 1
+
+
 def test_a_class_that_cannot_link_leaves_the_plan_alone_and_logs_once(spark: SparkSession, tmp_path: Path) -> None:
     missing = "org/apache/spark/sql/saltwise/routing/SkewReceiveExec.class"
-    jar = tmp_path / "does-not-fit.jar"
-    with ZipFile(saltwise.jar_path(spark.version)) as whole, ZipFile(jar, "w") as lacking:
-        assert missing in whole.namelist()
-        for name in whole.namelist():
-            if name != missing:
-                lacking.writestr(name, whole.read(name))
+    jar = changed_jar(spark, tmp_path, {missing: None})
     queries = [*QUERIES[:2], QUERIES[0].replace("SELECT", "SELECT /*+ SKEW_GROUPBY(dchoices) */")]
 
-    answer, log = run(WITH_A_PLUGIN_THAT_DOES_NOT_FIT, str(jar), EXTENSION, queries=queries)
+    answer, log = run(WITH_A_PLUGIN_THAT_DOES_NOT_FIT, jar, EXTENSION, queries=queries)
 
     for view in VIEWS:
         spark.sql(view)

@@ -78,7 +78,7 @@ def test_the_report_gives_a_dict_and_a_pandas_frame(visits: DataFrame) -> None:
 
 def test_the_report_predicts_placements_and_what_none_of_them_can(visits: DataFrame) -> None:
     report = saltwise.skew_report(visits, "user", partitions=10)
-    assert set(report.placements) == {"hash", "consistent", "offgreedy", "readj"}
+    assert set(report.placements) == {"hash", "consistent", "offgreedy", "level"}
     assert report.lower_bound == 4
     # The hash adds its share of the users that nobody knows.
     assert report.placements["offgreedy"] == pytest.approx(4, abs=0.6)
@@ -122,7 +122,7 @@ def test_keys_that_are_not_known_change_a_prediction_by_a_few_deviations_at_most
     for name, function in {"hash": UniformHash(workers), "consistent": ConsistentHash(workers)}.items():
         fullest = np.bincount(function.place(keys), shares, workers).max() * workers
         assert abs(predicted[name] - fullest) <= 3 * deviation
-    assert predicted["offgreedy"] <= predicted["readj"] + deviation <= predicted["consistent"] + deviation
+    assert predicted["offgreedy"] <= predicted["level"] + deviation <= predicted["consistent"] + deviation
 
 
 def test_keys_that_none_is_too_heavy_need_no_splitting(spark: SparkSession) -> None:

@@ -14,15 +14,19 @@ from .errors import AggregatorError, PluginMissingError, SaltwiseError, Saltwise
 from .spark.aggregators.check import check_aggregator
 from .spark.aggregators.protocol import Aggregator, aggregator
 from .spark.aggregators.sql_function import register_aggregator
+from .spark.audit import Audit, audit
 from .spark.groupby import SkewGroupedData, skew_groupby
 from .spark.register import register
 from .spark.report import SkewReport, skew_report
+from .spark.savings import Savings, savings
 from .spark.session import Status, configure, jar_path, status
+from .spark.state_report import state_report
 from .spark.stream_metrics import SkewBatch, SkewListener, skew_batches
 
 if TYPE_CHECKING:
     from .placement.store import PlacementStore
     from .spark.key_weights import weights_of
+    from .spark.state_balancer import StateBalancer
     from .spark.stateful_aggregate import StatefulAggregate
 
 DataFrame.skew_groupby = skew_groupby  # type: ignore[attr-defined]
@@ -30,42 +34,53 @@ DataFrame.skew_groupby = skew_groupby  # type: ignore[attr-defined]
 __all__ = [
     "Aggregator",
     "AggregatorError",
+    "Audit",
     "PlacementStore",
     "PluginMissingError",
     "SaltwiseError",
     "SaltwiseValueError",
+    "Savings",
     "SkewBatch",
     "SkewGroupedData",
     "SkewListener",
     "SkewReport",
+    "StateBalancer",
     "StatefulAggregate",
     "Status",
     "__version__",
     "aggregator",
+    "audit",
     "check_aggregator",
     "configure",
     "jar_path",
     "register",
     "register_aggregator",
+    "savings",
     "skew_batches",
     "skew_groupby",
     "skew_report",
+    "state_report",
     "status",
     "weights_of",
 ]
 
-_WITH_NUMPY = {
-    "PlacementStore": "placement.store",
-    "StatefulAggregate": "spark.stateful_aggregate",
-    "weights_of": "spark.key_weights",
+_LATER = {
+    "PlacementStore": ("placement.store", "arrow"),
+    "StateBalancer": ("spark.state_balancer", "streams"),
+    "StatefulAggregate": ("spark.stateful_aggregate", "streams"),
+    "weights_of": ("spark.key_weights", "arrow"),
 }
-"""The modules of the names that need numpy or pandas. They are imported on first use: not all users have these."""
+"""Names that need numpy, pandas or scipy, with their modules and the extra that installs what they need.
+
+They are imported on first use, because not all users have it.
+"""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _WITH_NUMPY:
+    if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, extra = _LATER[name]
     try:
-        return getattr(import_module(f".{_WITH_NUMPY[name]}", __name__), name)
+        return getattr(import_module(f".{module}", __name__), name)
     except ImportError as error:
-        raise SaltwiseError(f"{name} needs {error.name}: run pip install 'saltwise[arrow]'.") from error
+        raise SaltwiseError(f"{name} needs {error.name}: run pip install 'saltwise[{extra}]'.") from error

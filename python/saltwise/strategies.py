@@ -23,6 +23,7 @@ StrategyName = Literal[
     "scan",
     "redist",
     "readj",
+    "level",
 ]
 """Every strategy."""
 
@@ -65,6 +66,7 @@ STRATEGIES: dict[str, Strategy] = {
     "scan": _planned_ahead("scan"),
     "redist": _planned_ahead("redist"),
     "readj": _planned_ahead("readj"),
+    "level": _planned_ahead("level"),
 }
 """Every strategy by its name. A new strategy is a row here, and its name above."""
 

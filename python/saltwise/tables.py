@@ -63,6 +63,15 @@ class Table:
         return "<table>" + "".join(f"<tr>{''.join(cells)}</tr>" for cells in body) + "</table>"
 
 
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return a number of things in words.
+
+    >>> counted(1, "query", "queries"), counted(1200, "row")
+    ('1 query', '1,200 rows')
+    """
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
 class Printable:
     """A dataclass that prints its parts: the same in a terminal, as text and as HTML.
 

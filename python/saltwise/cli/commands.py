@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 WRONG_INPUT = 2
 """Exit status if the user's input cannot be used."""
 
+MAX_PATH = 255
+"""A longer text is a query, and no name of a file."""
+
 _UsageError: Any = typer.BadParameter.__mro__[1]
 """Click's UsageError. Newer versions of typer contain their own click."""
 
@@ -110,7 +113,7 @@ def demo(
     screen = console()
     outcomes = []
     with progress_bar(screen) as progress, TemporaryDirectory(prefix="saltwise-", ignore_cleanup_errors=True) as folder:
-        total = len(demonstration.QUERIES) * demonstration.runs(rounds)
+        total = len(demonstration.QUERIES) * demonstration.runs(rounds) + 1
         task = progress.add_task("Reading the data", total=total)
         tables = demonstration.data(quick)
         progress.update(task, description="Starting Spark")
@@ -124,11 +127,17 @@ def demo(
                 screen.print(query.sql, style="dim", highlight=False)
                 screen.print(demonstration.table(outcome))
                 screen.print(f"auto: {outcome.auto}\n", highlight=False)
+            progress.update(task, description="A text of four million words")
+            found = demonstration.wall(spark, rounds)
+            progress.advance(task)
+            screen.print("Where each word stands in a text", style="bold", highlight=False)
+            screen.print(demonstration.WALL, style="dim", highlight=False)
+            screen.print(f"{demonstration.gained(found)}\n", highlight=False)
             progress.update(task, description="Drawing")
             draw_loads(outcomes, out)
     screen.print(demonstration.closing(outcomes), highlight=False)
     screen.print(f"Picture: {out}", highlight=False, soft_wrap=True)
-    if any(outcome.differing for outcome in outcomes):
+    if any(outcome.differing for outcome in outcomes) or not found.same:
         raise typer.Exit(1)
 
 
@@ -203,13 +212,81 @@ def explain(
 
     SkewOptions(strategy=strategy, partitions=partitions)
     query = _query(sql)
-    files = dict(_name_and_path(entry) for entry in table or [])
-    formats = {name: format_of(path) for name, path in files.items()}
+    files = _tables(table)
     screen = console()
     with started(screen) as spark:
-        for name, path in files.items():
-            read_file(spark, path, formats[name]).createOrReplaceTempView(name)
+        _register(spark, files)
         screen.print(explain_query(spark, query, strategy, partitions))
+
+
+@app.command()
+def advise(
+    log: Annotated[Path, typer.Argument(help="An event log of Spark, or a folder of them.")],
+    key: Annotated[bool, typer.Option("--key", help="Name hot keys, where Saltwise's own events tell them.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page with the tasks drawn.")] = None,
+) -> None:
+    """Find the skew in yesterday's event logs, and what it cost.
+
+    Reads plain, zstd, lz4 and snappy logs, also those that roll, of Spark 3.5
+    and later. Neither Spark nor Java is started, and nothing has to be
+    installed on the cluster. The exit status is 1 if there is something to
+    gain.
+
+    \b
+    Examples:
+      saltwise advise /var/log/spark/app-20260101000000-0001.zstd
+      saltwise advise /var/log/spark --html skew.html
+      saltwise advise /var/log/spark --json
+    """
+    from ..advise import report as advice
+
+    screen = console()
+    logs = advice.event_logs(log)
+    with progress_bar(screen) as progress:
+        task = progress.add_task("Reading", total=sum(each.size for each in logs))
+        found = advice.advise(logs, with_keys=key, read=lambda size: progress.advance(task, size))
+    if html is not None:
+        advice.write_page(found, html)
+    if as_json:
+        typer.echo(found.to_json())
+    else:
+        screen.print(found)
+        if html is not None:
+            screen.print(f"Page: {html}", highlight=False, soft_wrap=True)
+    if found.findings:
+        raise typer.Exit(1)
+
+
+@app.command()
+def audit(
+    sql: Annotated[str, typer.Argument(metavar="SQL_OR_FILE", help="One SELECT, or a file that holds one.")],
+    table: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=PATH", help="A table of the query, and its file.")
+    ] = None,
+    rounds: Annotated[int, typer.Option(parser=_whole_number, metavar="N", help="Timed runs of each side.")] = 3,
+) -> None:
+    """Run a query with Saltwise and without it, and compare the answers.
+
+    It also tells the ratios of time, of the longest task and of memory. What
+    writes is refused. The exit status is 1 if the answers differ.
+
+    \b
+    Examples:
+      saltwise audit "SELECT id % 3, collect_list(id) FROM range(9) GROUP BY 1"
+      saltwise audit daily.sql --table flights=flights.parquet
+    """
+    from ..spark.audit import audit as audit_query
+
+    query, files = _query(sql), _tables(table)
+    screen = console()
+    with started(screen) as spark:
+        _register(spark, files)
+        with screen.status(SparkTasks(spark, "Running both ways")):
+            found = audit_query(query, spark, rounds)
+        screen.print(found)
+    if not found.same:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -220,16 +297,22 @@ def reproduce(
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer messages and settings: about a minute.")] = False,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder to write to.")] = Path("reproduction"),
+    seeds: Annotated[
+        int, typer.Option(parser=_whole_number, metavar="N", help="How often all of it runs, with other draws.")
+    ] = 1,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Run again what the folder has already.")] = False,
 ) -> None:
     """Run the papers' experiments that need no cluster, and check the claims.
 
     Each experiment writes a CSV and a figure. claims.md tells which claims
-    hold. Spark is not needed. In full size, all take about an hour.
+    hold. Spark is not needed. In full size, all take about an hour a seed. An
+    interrupted run goes on where it was.
 
     \b
     Examples:
       saltwise reproduce --quick
       saltwise reproduce pkg-table2 dchoices-fig10 --out figures
+      saltwise reproduce --seeds 5
     """
     try:
         from .. import reproduce as papers
@@ -245,11 +328,12 @@ def reproduce(
             progress.start_task(tasks[experiment])
             progress.update(tasks[experiment], completed=done, total=steps)
 
-        found = papers.reproduce(names or [], out, papers.QUICK if quick else papers.FULL, report)
+        grid = papers.QUICK if quick else papers.FULL
+        found = papers.reproduce(names or [], out, grid, report, seeds, fresh)
     shown = RichTable("Experiment", "What", "Claims that hold", box=None)
-    for experiment, outcome in found.outcomes.items():
-        holding = sum(claim.holds is True for claim in outcome.claims)
-        shown.add_row(experiment.name, experiment.title, f"{holding} of {len(outcome.claims)}")
+    for experiment, claims in found.claims.items():
+        holding = sum(claim.holds is True for claim in claims)
+        shown.add_row(experiment.name, experiment.title, f"{holding} of {len(claims)}")
     screen.print(shown)
     screen.print(f"Page: {out / papers.PAGE}", highlight=False, soft_wrap=True)
     for experiment, sentence in found.missing.items():
@@ -285,10 +369,21 @@ def started(screen: Console) -> Iterator[SparkSession]:
 
 def _query(sql: str) -> str:
     """Return the query in an argument, or in the file that the argument names."""
-    if not sql.endswith(".sql") and not Path(sql).is_file():
+    if not sql.endswith(".sql") and (len(sql) > MAX_PATH or not Path(sql).is_file()):
         return sql
     check_exists(sql)
     return Path(sql).read_text()
+
+
+def _tables(entries: list[str] | None) -> dict[str, tuple[str, str]]:
+    """Return the path and the format of each table, by its name."""
+    files = dict(_name_and_path(entry) for entry in entries or [])
+    return {name: (path, format_of(path)) for name, path in files.items()}
+
+
+def _register(spark: SparkSession, files: dict[str, tuple[str, str]]) -> None:
+    for name, (path, format) in files.items():
+        read_file(spark, path, format).createOrReplaceTempView(name)
 
 
 def _name_and_path(entry: str) -> tuple[str, str]:

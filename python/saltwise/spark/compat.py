@@ -14,12 +14,20 @@ from .aggregate_calls import Call, parse_call
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def is_connect(spark: SparkSession) -> bool:
     """Return whether a session is a Spark Connect session."""
     return not hasattr(spark, "_jsparkSession")
+
+
+def analysed_plan(df: DataFrame) -> str:
+    """Return the analysed plan of a DataFrame as text, and with it what else EXPLAIN EXTENDED prints over Connect."""
+    query: Any = df
+    if is_connect(df.sparkSession):
+        return str(query._explain_string(extended=True))
+    return str(query._jdf.queryExecution().analyzed())
 
 
 def builder_options(builder: SparkSession.Builder) -> dict[str, Any]:
@@ -51,6 +59,12 @@ def status_store(context: SparkContext) -> Any:
     scala_context: Any = context._jsc.sc()
     scala_context.listenerBus().waitUntilEmpty()
     return scala_context.statusStore()
+
+
+def state_streams(spark: SparkSession) -> Any:
+    """Return the plugin's StateStreams of a classic session."""
+    jvm: Any = spark._jvm
+    return jvm.org.apache.spark.sql.saltwise.state.StateStreams.of(spark._jsparkSession)
 
 
 def call_of(column: Any) -> Call | None:

@@ -73,14 +73,14 @@ def explain(spark: SparkSession, query: str, strategy: str | None = None, partit
     query = query.strip().rstrip(";")
     if not query:
         raise SaltwiseValueError("the query is empty; it must be one SELECT.")
-    confs = {"strategy": strategy, "partitions": partitions}
-    chosen = {f"spark.saltwise.{name}": str(value) for name, value in confs.items() if value is not None}
+    options = {"strategy": strategy, "partitions": partitions}
+    chosen = {f"spark.saltwise.{name}": str(value) for name, value in options.items() if value is not None}
     try:
         # This only analyses the query. If the analysis fails, its error says why; that of EXPLAIN would not.
         spark.sql(f"WITH query AS (\n{query}\n) SELECT * FROM query")
-        with _confs(spark, {"spark.saltwise.enabled": "false", "spark.sql.optimizer.disableHints": "true"}):
+        with confs(spark, {"spark.saltwise.mode": "observe"}):
             stock = _plan(spark, query)
-        with _confs(spark, {"spark.saltwise.enabled": "true"} | chosen):
+        with confs(spark, {"spark.saltwise.mode": "on"} | chosen):
             ours = _plan(spark, query)
     except SPARK_ERRORS as error:
         raise refused_query(error, (table.name for table in spark.catalog.listTables())) from error
@@ -124,7 +124,8 @@ def _highlighted(plan: str) -> Text:
 
 
 @contextmanager
-def _confs(spark: SparkSession, values: dict[str, str]) -> Iterator[None]:
+def confs(spark: SparkSession, values: dict[str, str]) -> Iterator[None]:
+    """Set confs inside of a `with` block."""
     before = {name: spark.conf.get(name, None) for name in values}
     try:
         for name, value in values.items():

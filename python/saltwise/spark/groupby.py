@@ -245,8 +245,8 @@ def skew_groupby(
         cols: as for ``DataFrame.groupBy``.
         strategy: ``auto``, ``split``, ``local``, ``hash``, ``shuffle``, ``pkg``, ``dchoices``, ``wchoices`` or
             ``roundrobin``. These leave every group whole: ``hash``, ``consistent``, ``offgreedy`` (largest first), and
-            ``scan``, ``redist`` and ``readj``. The last three make a partition function in a pass over the key columns,
-            before the query runs.
+            ``scan``, ``redist``, ``readj`` and ``level``. The last four make a partition function in a pass over the
+            key columns, before the query runs.
         partitions: n, the number of workers among which rows are balanced.
         theta: the share of rows from which a key is hot; 1/(5n) by default.
         epsilon: the imbalance that ``dchoices`` may leave, as a share of all rows.
@@ -258,7 +258,7 @@ def skew_groupby(
         cost: what a key costs its worker, where groups stay whole: ``rows`` (the default), ``bytes``, ``rows^2``, or
             the name of a column of numbers to add up.
         placement: where the keys of groups that stay whole are: a partition function, or a store that keeps one from
-            run to run. A store plans the next function by ``readj``, in a pass over the key columns before the query
+            run to run. A store plans the next function by ``level``, in a pass over the key columns before the query
             runs.
         engine: ``plugin``, or ``arrow`` for a session without it. Then rows are routed by ``mapInArrow`` to the same
             workers, and aggregates are merged by Spark's public functions. It has the limits of

@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, MapType, NumericType, StringType, StructType
 
 from ..errors import SaltwiseValueError, check_whole
-from ..options import SkewOptions, settle
-from ..placement.history import Weights, check_weight
+from ..options import SettledOptions, SkewOptions, settle
+from ..placement.history import Weights, check_weight, keys_to_track
 from .key_columns import quoted
 from .session import require_plugin, session_options
 
@@ -41,7 +41,8 @@ def weights_of(
         keys: the key columns.
         cost: the cost of a key: its "rows", its "bytes" (in Spark's row format), "rows^2", or the sum of a Column of
             numbers.
-        capacity: the largest number of keys to find; by default 20 for each of the session's partitions.
+        capacity: the largest number of keys to find; by default all that a placement on the session's partitions may
+            track, and at least 10,000.
 
     Returns:
         Hashes and weights, for :meth:`saltwise.PlacementStore.plan`.
@@ -57,7 +58,7 @@ def weights_of(
     if not columns:
         raise SaltwiseValueError("keys is empty; name at least one column to group by.")
     if capacity is None:
-        capacity = settle(SkewOptions(), session_options(df.sparkSession)).placement_capacity
+        capacity = key_capacity(settle(SkewOptions(), session_options(df.sparkSession)))
     check_whole("capacity", capacity)
     key_type = ", ".join(field.dataType.simpleString() for field in df.select(*columns).schema)
     key = F.xxhash64(*columns)
@@ -65,6 +66,11 @@ def weights_of(
         require_plugin(df.sparkSession)
         return _counted(df.select(key.alias("hash")), key_type, capacity)
     return _added_up(df.select(key.alias("hash"), _weight(df, cost).alias("weight")), key_type, capacity, cost)
+
+
+def key_capacity(settled: SettledOptions) -> int:
+    """Return how many keys are looked at for a placement: all that it may track, unless somebody has set a number."""
+    return settled.counters or max(settled.placement_capacity, keys_to_track(settled.workers))
 
 
 def _counted(hashes: DataFrame, key_type: str, capacity: int) -> Weights:

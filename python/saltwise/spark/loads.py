@@ -38,6 +38,8 @@ class WorkerLoads(Printable, Generic[T]):
     """Wall-clock time of the action."""
     result: T | None = field(default=None, repr=False)
     """The return value of the action."""
+    stages: list[list[int]] = field(default_factory=list, repr=False)
+    """Milliseconds that the tasks of each stage ran."""
 
     @property
     def mean(self) -> float:
@@ -99,7 +101,8 @@ def worker_loads(spark: SparkSession, action: Callable[[], T]) -> WorkerLoads[T]
         states = sum(task.shuffleWriteMetrics().recordsWritten() for task in tasks)
     else:
         states = sum(rows)
-    return WorkerLoads(rows, states, seconds, result)
+    run_times = [[task.executorRunTime() for task in stage.tasks()] for stage in stages]
+    return WorkerLoads(rows, states, seconds, result, run_times)
 
 
 def measured_tasks(spark: SparkSession, action: Callable[[], object]) -> list[list[dict[str, int]]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Row
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from ..tables import Printable
+from ..tables import Printable, counted
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import QueryProgressEvent
@@ -59,7 +59,7 @@ class SkewBatch(Printable):
         yield str(self)
 
     def __str__(self) -> str:
-        keys = f"{len(self.hot)} hot key{'' if len(self.hot) == 1 else 's'}"
+        keys = counted(len(self.hot), "hot key")
         if self.hot:
             keys += f", hottest {self.hot[0][0]} {100 * self.hot[0][1] / self.rows:.1f} %"
         return (

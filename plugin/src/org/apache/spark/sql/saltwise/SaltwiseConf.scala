@@ -1,5 +1,7 @@
 package org.apache.spark.sql.saltwise
 
+import java.util.Locale
+
 import org.apache.spark.internal.config.{ConfigEntry, OptionalConfigEntry}
 import org.apache.spark.network.util.ByteUnit
 import org.apache.spark.sql.internal.SQLConf
@@ -12,6 +14,33 @@ object SaltwiseConf {
   val Enabled: ConfigEntry[Boolean] = buildConf(Prefix + "enabled")
     .doc("Rewrite all GROUP BYs of this session with spark.saltwise.strategy. Their code does " +
       "not change. DataFrames and queries with the skew_groupby hint are rewritten in any case.")
+    .version("0.1.0")
+    .booleanConf
+    .createWithDefault(false)
+
+  val Off = "off"
+  val Observe = "observe"
+  val On = "on"
+
+  val Mode: OptionalConfigEntry[String] = buildConf(Prefix + "mode")
+    .doc("off: only queries that ask for it are rewritten. observe: every plan stays as it is, " +
+      "and the UI and the event log tell what was skewed, and what would have run. on: as " +
+      "spark.saltwise.enabled. Default: on where spark.saltwise.enabled is true, else off.")
+    .version("0.1.0")
+    .stringConf
+    .transform(_.toLowerCase(Locale.ROOT))
+    .checkValues(Set(Off, Observe, On))
+    .createOptional
+
+  val Ui: ConfigEntry[Boolean] = buildConf(Prefix + "ui.enabled")
+    .doc("Tell of each GROUP BY in the tab Saltwise of Spark's UI, and in the event log. Read " +
+      "when the first query of an application is planned.")
+    .version("0.1.0")
+    .booleanConf
+    .createWithDefault(true)
+
+  val ReportKeys: ConfigEntry[Boolean] = buildConf(Prefix + "report.keys")
+    .doc("Show the values of hot keys in the UI and in the event log. They are hashes otherwise.")
     .version("0.1.0")
     .booleanConf
     .createWithDefault(false)
@@ -99,11 +128,44 @@ object SaltwiseConf {
     .stringConf
     .createWithDefault("rows")
 
+  val StatePlanner: OptionalConfigEntry[String] = buildConf(Prefix + "state.planner")
+    .doc("Moves the state partitions of this application's streams to executors with less load, " +
+      "as this planner says: flux, milp, albic, elb, clb or uhlb. A Python process beside the " +
+      "driver plans; its environment must have saltwise.")
+    .version("0.1.0")
+    .stringConf
+    .createOptional
+
+  val StateMaxMigration: ConfigEntry[String] = buildConf(Prefix + "state.maxMigration")
+    .doc("The bytes of state that may move in a round.")
+    .version("0.1.0")
+    .stringConf
+    .createWithDefault("256m")
+
+  val StateEvery: ConfigEntry[Int] = buildConf(Prefix + "state.every")
+    .doc("The batches between two rounds of moves.")
+    .version("0.1.0")
+    .intConf
+    .createWithDefault(5)
+
   /** The entries that are also options of the hint, by option name. */
   val options: Map[String, ConfigEntry[_]] =
     Seq[ConfigEntry[_]](
       Strategy, Partitions, Theta, Epsilon, Choices, SketchCapacity, Hot, PlacementFunction,
       PlacementCost).map(entry => entry.key.stripPrefix(Prefix) -> entry).toMap
+
+  /** off, observe or on, from what the confs say as text. */
+  def mode(conf: String => Option[String]): String = conf(Mode.key).map(
+    _.trim.toLowerCase(Locale.ROOT)).getOrElse(
+    if (conf(Enabled.key).exists(_.trim.equalsIgnoreCase("true"))) On else Off)
+
+  def mode(conf: SQLConf): String = conf.getConf(Mode).getOrElse(
+    if (conf.getConf(Enabled)) On else Off)
+
+  /** Whether GROUP BYs are rewritten that do not ask for it. */
+  def isOn(conf: SQLConf): Boolean = mode(conf) == On
+
+  def observes(conf: SQLConf): Boolean = mode(conf) == Observe
 
   /** The options that the session sets, as text. */
   def settings(conf: SQLConf): Map[String, String] = {

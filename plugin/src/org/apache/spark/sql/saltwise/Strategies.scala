@@ -172,7 +172,8 @@ object Strategies {
     "offgreedy" -> (p => OffGreedy(p)),
     "scan" -> (_ => FromFunction("scan")),
     "redist" -> (_ => FromFunction("redist")),
-    "readj" -> (_ => FromFunction("readj")))
+    "readj" -> (_ => FromFunction("readj")),
+    "level" -> (_ => FromFunction("level")))
 
   /** The strategies that a hint and the conf take. */
   val names: Seq[String] = table.map(_._1)

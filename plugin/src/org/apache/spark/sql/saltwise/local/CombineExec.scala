@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartit
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.saltwise.SkewOptions
+import org.apache.spark.sql.saltwise.report.{HotKeysOfTask, HotKeysSeen}
 
 /**
  * Combines rows into states where that pays, and lets the other rows pass ([[Combining]]).
@@ -27,7 +28,7 @@ final case class CombineExec(
     options: SkewOptions,
     memory: Long,
     child: SparkPlan)
-  extends UnaryExecNode {
+  extends UnaryExecNode with HotKeysSeen.Seen {
 
   override def output: Seq[Attribute] =
     child.output.take(keys.length) ++ child.output.drop(keys.length).map(_.withNullability(true))
@@ -45,14 +46,19 @@ final case class CombineExec(
     "states" -> SQLMetrics.createMetric(sparkContext, "states sent"),
     "peak" -> SQLMetrics.createSizeMetric(sparkContext, "peak memory of states"))
 
+  private lazy val seen = HotKeysSeen.registered(sparkContext)
+  override def hotKeys: Seq[HotKeysSeen.HotKey] = seen.value
+
   override protected def doExecute(): RDD[InternalRow] = {
+    val (hotKeys, newHot) = (seen, HotKeysOfTask.factory(keys, conf))
     val (grouping, functions, columns) = (keys, aggregates, child.output)
     val maxMemory = memory
     val Seq(rows, combined, all, head, raw, states, peak) =
       Seq("rows", "combined", "all", "head", "raw", "states", "peak").map(longMetric)
     child.execute().mapPartitionsWithIndex { (partition: Int, in: Iterator[InternalRow]) =>
       if (in.isEmpty) Iterator.empty else {
-        val out = new CombineIterator(grouping, functions, columns, maxMemory, partition, in)
+        val hot = newHot()
+        val out = new CombineIterator(grouping, functions, columns, maxMemory, partition, hot, in)
         TaskContext.get().addTaskCompletionListener[Unit] { _ =>
           out.close()
           rows += out.rows
@@ -62,6 +68,7 @@ final case class CombineExec(
           raw += out.rows - out.combining.allRows - out.combining.headRows
           states += out.states
           peak += out.peakMemory
+          hot.keys(out.rows).foreach(hotKeys.add)
         }
         out
       }

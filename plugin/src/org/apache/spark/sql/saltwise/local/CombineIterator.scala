@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
 import org.apache.spark.sql.saltwise.local.Combining.{Early, Groups, Never}
 import org.apache.spark.sql.saltwise.local.StateTable.Entry
+import org.apache.spark.sql.saltwise.report.HotKeysOfTask
 import org.apache.spark.sql.saltwise.routing.RepeatableOrderExec.contentHash
 
 /**
@@ -14,6 +15,7 @@ import org.apache.spark.sql.saltwise.routing.RepeatableOrderExec.contentHash
  * A raw row comes in as it leaves: its key, what the aggregates read, and NULL for the state.
  *
  * @param maxMemory the bytes that waiting rows and states may take
+ * @param hot       is told how many rows were combined of the heaviest keys
  */
 private final class CombineIterator(
     keys: Seq[Attribute],
@@ -21,6 +23,7 @@ private final class CombineIterator(
     input: Seq[Attribute],
     maxMemory: Long,
     partition: Int,
+    hot: HotKeysOfTask,
     in: Iterator[InternalRow])
   extends PartialStates(keys, aggregates, input, partition) {
   import CombineIterator._
@@ -152,6 +155,7 @@ private final class CombineIterator(
   /** What a run leaves as: its row, if it has only one, or a state. */
   private def endRun(): UnsafeRow = {
     val isState = runRows > 1
+    hot.saw(contentHash(runKey), runKey, runRows, rows)
     runRows = 0
     if (isState) sent(runKey, passing) else {
       val out = first
@@ -307,6 +311,7 @@ private final class CombineIterator(
       if (end - nextRow < combining.minRows) raw = end else {
         val key = keyOf(bucket.read(nextRow, row)).copy()
         initializeBuffer(passing)
+        hot.saw(contentHash(key), key, end - nextRow, rows)
         nextRow += combine(key, passing, bucket, nextRow, end)
         ready = sent(key, passing)
       }
@@ -325,6 +330,7 @@ private final class CombineIterator(
   /** The entries of the table for which this holds leave it. */
   private def send(leaves: Entry => Boolean): Unit = {
     val entries = table.remove(leaves)
+    entries.foreach(entry => hot.saw(contentHash(entry.key), entry.key, entry.rows, rows))
     memory.give(entries.map(bytesOf).sum)
     leaving = leaving ++ entries
   }

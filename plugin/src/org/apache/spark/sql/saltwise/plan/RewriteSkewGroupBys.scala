@@ -37,7 +37,7 @@ final case class RewriteSkewGroupBys(adaptive: Boolean) extends Rule[SparkPlan] 
 
   override def apply(plan: SparkPlan): SparkPlan = plan.transformUp {
     case marked @ SkewGroupByExec(options, stock) =>
-      val rewritten = OrStock(stock) {
+      val rewritten = OrStock("RewriteSkewGroupBys", stock) {
         AggregatePhases.of(stock) match {
           case Some(phases) => rewrite(options, phases, marked.logicalLink)
           case None => SkewLeftAloneExec(SkewAggregation.AlreadyGrouped, stock)

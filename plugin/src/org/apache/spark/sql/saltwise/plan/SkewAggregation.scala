@@ -9,9 +9,11 @@ import org.apache.spark.sql.execution.{PlanLater, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
 import org.apache.spark.sql.execution.aggregate.{BaseAggregateExec, HashAggregateExec}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.saltwise.{Auto, Local, SaltwiseConf, SkewOptions, Split}
+import org.apache.spark.sql.saltwise.{Auto, Local, SaltwiseConf, SaltwiseException}
+import org.apache.spark.sql.saltwise.{SkewOptions, Split}
 import org.apache.spark.sql.saltwise.compat.{NativeEngine, SparkCompat}
 import org.apache.spark.sql.saltwise.placement.{LeftAlone, Placed, PlaceGroups}
+import org.apache.spark.sql.saltwise.report.GroupsOfPlan
 import org.apache.spark.sql.saltwise.routing._
 import org.apache.spark.sql.saltwise.streaming.Routed
 import org.apache.spark.sql.types.IntegerType
@@ -49,24 +51,49 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
     // Spark's own strategy plans streaming aggregates. RouteStreams has put a node below them.
     case aggregate: Aggregate if aggregate.groupingExpressions.nonEmpty && !aggregate.isStreaming =>
       val hint = SkewGroupByHint.below(aggregate)
-      if (hint.isEmpty && !conf.getConf(SaltwiseConf.Enabled)) Nil
-      else planOrLeave(aggregate, hint.map(_.options).getOrElse(Map.empty))
+      val options = hint.map(_.options).getOrElse(Map.empty[String, String])
+      if (SaltwiseConf.observes(conf)) observe(aggregate, options)
+      else if (hint.isEmpty && !SaltwiseConf.isOn(conf)) Nil
+      else planOrLeave(aggregate, options)
     case _ => Nil
   }
 
-  private def planOrLeave(aggregate: Aggregate, hint: Map[String, String]): Seq[SparkPlan] =
-    OrStock(Seq.empty[SparkPlan]) {
-      val resolved = SkewOptions.resolve(hint, conf)
-      val options =
-        if (conf.adaptiveExecutionEnabled) resolved else resolved.withoutAdaptiveExecution
-      val keys = GroupingKeys.of(aggregate)
+  /** Spark's own plan, with a note of what would have run. */
+  private def observe(aggregate: Aggregate, hint: Map[String, String]): Seq[SparkPlan] =
+    OrStock("SkewAggregation", Seq.empty[SparkPlan]) {
       val stock = stockAggregation(aggregate)
-      val rewritten = for {
-        _ <- reasonToLeave(aggregate, options, stock).toLeft(())
-        routing <- resolveHotKeys(keys, aggregate.child, options, inHint = hint.contains("hot"))
-      } yield stock.map(rewrite(aggregate, keys, routing, _))
-      rewritten.fold(reason => stock.map(SkewLeftAloneExec(reason, _)), identity)
+      val would = try {
+        PlaceGroups(session).observed(aggregate).getOrElse(
+          planned(aggregate, hint, stock).fold("nothing: " + _, _.options.strategy.name))
+      } catch {
+        case wrong: SaltwiseException => s"nothing: ${wrong.getMessage}"
+      }
+      stock.foreach(_.setTagValue(GroupsOfPlan.WouldRun, would))
+      stock
     }
+
+  private def planOrLeave(aggregate: Aggregate, hint: Map[String, String]): Seq[SparkPlan] =
+    OrStock("SkewAggregation", Seq.empty[SparkPlan]) {
+      val stock = stockAggregation(aggregate)
+      planned(aggregate, hint, stock).fold(
+        reason => stock.map(SkewLeftAloneExec(reason, _)),
+        routing => stock.map(rewrite(aggregate, GroupingKeys.of(aggregate), routing, _)))
+    }
+
+  /** How an aggregate is rewritten, or why it is left alone. */
+  private def planned(
+      aggregate: Aggregate,
+      hint: Map[String, String],
+      stock: Seq[SparkPlan]): Either[String, RoutingOptions] = {
+    val resolved = SkewOptions.resolve(hint, conf)
+    val options =
+      if (conf.adaptiveExecutionEnabled) resolved else resolved.withoutAdaptiveExecution
+    val keys = GroupingKeys.of(aggregate)
+    for {
+      _ <- reasonToLeave(aggregate, options, stock).toLeft(())
+      routing <- resolveHotKeys(keys, aggregate.child, options, inHint = hint.contains("hot"))
+    } yield routing
+  }
 
   private def rewrite(
       aggregate: Aggregate,

@@ -21,6 +21,9 @@ abstract class Router {
   /** The number of keys in the head now. */
   def headKeys: Int = 0
 
+  /** The keys in the head now. */
+  def hotKeys: Seq[HeadKey] = Nil
+
   /** The number of workers that a head key may use now: the papers' d. */
   def choices: Int
 }
@@ -120,6 +123,10 @@ abstract class HeadRouter(n: Int, source: Int, theta: Double, capacity: Int)
   override def headRows: Long = routedHeadRows
 
   override def headKeys: Int = head.length
+
+  override def hotKeys: Seq[HeadKey] = head.toSeq.map { counter =>
+    HeadKey(sketch.hash(counter), sketch.count(counter).toDouble / sketch.total)
+  }
 
   override def choices: Int = n
 

@@ -9,6 +9,7 @@ import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.saltwise.SkewOptions
 import org.apache.spark.sql.saltwise.plan.GroupingKeys
+import org.apache.spark.sql.saltwise.report.HotKeysSeen
 
 /**
  * Chooses the worker of each row, for the exchange right above ([[WorkerPartitioning]]). Each map
@@ -29,7 +30,10 @@ final case class SkewRouteExec(
     head: Seq[HeadKey],
     content: Seq[Attribute],
     child: SparkPlan)
-  extends UnaryExecNode {
+  extends UnaryExecNode with HotKeysSeen.Seen {
+
+  private lazy val seen = HotKeysSeen.registered(sparkContext)
+  override def hotKeys: Seq[HotKeysSeen.HotKey] = seen.value
 
   override def output: Seq[Attribute] = child.output
 
@@ -44,7 +48,7 @@ final case class SkewRouteExec(
 
   override protected def doExecute(): RDD[InternalRow] = {
     val (input, keyHash) = (child.output, GroupingKeys.hash(keys))
-    val newRouter = routerFactory
+    val (newRouter, hotKeysSeen) = (routerFactory, seen)
     val (rows, headRows) = (longMetric("rows"), longMetric("headRows"))
     val (headKeys, choices) = (longMetric("headKeys"), longMetric("choices"))
 
@@ -58,6 +62,9 @@ final case class SkewRouteExec(
         headRows += router.headRows
         headKeys.set(router.headKeys.toDouble)
         choices.set(router.choices.toDouble)
+        router.hotKeys.foreach { key =>
+          hotKeysSeen.add(HotKeysSeen.HotKey(key.hash, (key.share * routed).toLong, None))
+        }
       }
       in.map { row =>
         routed += 1

@@ -9,6 +9,8 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionInfo, Li
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.saltwise.{SaltwiseException, SkewOptions, Strategies}
 import org.apache.spark.sql.saltwise.plan.GroupingKeys
+import org.apache.spark.sql.saltwise.report.Reports
+import org.apache.spark.sql.saltwise.state.StateStreams
 import org.apache.spark.sql.types.StringType
 
 /** The SQL functions. The manifest, sql/functions.json, has the texts of DESCRIBE FUNCTION. */
@@ -41,6 +43,9 @@ object Functions {
     "space_saving_estimate" -> Function(classOf[SpaceSavingEstimate], 2 to 2, arguments =>
       SpaceSavingEstimate(arguments(0), arguments(1))),
     "skew_worker" -> Function(classOf[SkewWorker], 3 to Int.MaxValue - 1, skewWorker),
+    "state_report" -> Function(classOf[Literal], 1 to 1, arguments => Literal.create(
+      StateStreams.report(constant("run", "state_report", arguments.head)), StringType)),
+    "skew_savings" -> Function(classOf[Literal], 0 to 0, _ => Literal(Reports.savings)),
     "saltwise_version" -> Function(classOf[Literal], 0 to 0, _ => Literal(version)))
 
   /** The functions that the extension injects. */

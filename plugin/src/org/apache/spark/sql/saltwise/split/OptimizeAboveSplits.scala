@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.adaptive._
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
-import org.apache.spark.sql.saltwise.plan.{OrStock, SkewLeftAloneExec}
+import org.apache.spark.sql.saltwise.plan.SkewLeftAloneExec
 
 /**
  * What adaptive execution does once the exchange of Spark's own aggregate has run. Without rows,
@@ -17,7 +17,7 @@ object OptimizeAboveSplits extends Rule[LogicalPlan] {
   private val FewRows = 10000L
 
   override def apply(plan: LogicalPlan): LogicalPlan =
-    OrStock(plan)(if (!plan.exists(rowsOf(_).isDefined)) plan else {
+    if (!plan.exists(rowsOf(_).isDefined)) plan else {
       val limited = plan.collect { case LocalLimit(_, child) => child }
       AQEPropagateEmptyRelation(plan.transformUp {
         case stage if rowsOf(stage).contains(BigInt(0)) => LocalRelation(stage.output)
@@ -26,7 +26,7 @@ object OptimizeAboveSplits extends Rule[LogicalPlan] {
             sort.exists(rowsOf(_).isDefined) && sort.maxRows.exists(_ <= FewRows) =>
           Limit(Literal(sort.maxRows.get.toInt), sort)
       }
-    })
+    }
 
   /** The rows that the exchange below an aggregate of ours carried. */
   private def rowsOf(plan: LogicalPlan): Option[BigInt] = (plan match {

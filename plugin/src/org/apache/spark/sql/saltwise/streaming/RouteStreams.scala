@@ -63,13 +63,16 @@ final case class Routed(
 final case class RouteStreams(session: SparkSession) extends Rule[LogicalPlan] {
 
   override def apply(plan: LogicalPlan): LogicalPlan =
-    if (!plan.isStreaming && !plan.exists(_.isInstanceOf[SkewGroupByHint])) plan else {
+    if (SaltwiseConf.observes(conf) ||
+        (!plan.isStreaming && !plan.exists(_.isInstanceOf[SkewGroupByHint]))) {
+      plan
+    } else {
       val names = Iterator("saltwise") ++ Iterator.from(2).map(number => s"saltwise.$number")
       plan.transformUp {
         case aggregate: Aggregate if aggregate.isStreaming && !isPlanned(aggregate.child) =>
           val hint = SkewGroupByHint.below(aggregate).map(_.options)
-          if (hint.isEmpty && !conf.getConf(SaltwiseConf.Enabled)) aggregate
-          else OrStock[LogicalPlan](aggregate)(routeOrLeave(aggregate, hint, names))
+          if (hint.isEmpty && !SaltwiseConf.isOn(conf)) aggregate
+          else OrStock[LogicalPlan]("RouteStreams", aggregate)(routeOrLeave(aggregate, hint, names))
         case node: UnaryNode if GroupMap.keepsState(node) &&
             SkewGroupByHint.below(node).isDefined && !isPlanned(node.child) =>
           node.withNewChildren(Seq(LeftAlone(StateByHash, node.child)))
@@ -108,6 +111,9 @@ final case class RouteStreams(session: SparkSession) extends Rule[LogicalPlan] {
       Some(s"strategy ${options.strategy.name} has no plan for streams: $StateByHash")
     } else if (keyTypes.exists(_.existsRecursively(_.isInstanceOf[MapType]))) {
       Some("a sketch takes no maps")
+    } else if (!keyTypes.forall(StreamMetrics.canShow)) {
+      val hidden = keyTypes.filterNot(StreamMetrics.canShow).head
+      Some(s"this Spark cannot show keys of ${hidden.sql} in a stream's progress")
     } else if (options.workers == 1) {
       Some(SkewAggregation.OnePartition)
     } else {

@@ -1,10 +1,11 @@
 package org.apache.spark.sql.saltwise.streaming
 
 import scala.collection.mutable
+import scala.util.Try
 
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.Row
-import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
 import org.apache.spark.sql.saltwise.{DChoices, SkewOptions}
@@ -27,6 +28,17 @@ object StreamMetrics {
    * error of its share is then an eighth of the share.
    */
   private val RowsOfHeadKey = 64
+
+  /** Whether progress can show keys of a type as JSON: Spark 3.5 knows no local times. */
+  def canShow(keyType: DataType): Boolean = keyType match {
+    case ArrayType(element, _) => canShow(element)
+    case StructType(fields) => fields.forall(field => canShow(field.dataType))
+    case udt: UserDefinedType[_] => canShow(udt.sqlType)
+    case atomic => Try {
+      val value = CatalystTypeConverters.convertToScala(Literal.default(atomic).value, atomic)
+      new GenericRowWithSchema(Array(value), new StructType().add("key", atomic)).json
+    }.isSuccess
+  }
 
   /** The columns strategy, workers, and head, which is the [[HeadOfSketch]] of the keys. */
   def ofRows(

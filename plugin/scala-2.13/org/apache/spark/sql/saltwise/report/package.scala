@@ -1,0 +1,7 @@
+package org.apache.spark.sql.saltwise
+
+package object report {
+
+  /** Spark 3.5 has Java EE's servlets, Spark 4 has Jakarta EE's. */
+  type Request = jakarta.servlet.http.HttpServletRequest
+}

@@ -1,0 +1,116 @@
+package org.apache.spark.sql.saltwise.report
+
+import org.apache.spark.scheduler.SparkListenerEvent
+
+/**
+ * One GROUP BY, window or group map of a SQL execution that has ended. The event log has it as
+ * JSON, and readers without Saltwise skip it.
+ *
+ * Fields are arrays and plain values, because JSON does not tell the type of a sequence's elements.
+ *
+ * @param executionId the SQL execution
+ * @param number      tells the groups of an execution apart
+ * @param ended       milliseconds since 1970
+ * @param millis      how long the whole execution took
+ * @param operator    the name of the operator, as Spark's plans show it
+ * @param keys        the grouping columns
+ * @param functions   what is computed for each group
+ * @param strategy    the strategy that ran; empty where Spark's own plan did
+ * @param reason      why Spark's own plan ran
+ * @param wouldRun    what would have run with mode = on; empty if that is not known
+ * @param received    rows that each worker received. Of more than [[GroupByEvent.MaxBars]] workers,
+ *                    neighbours are one number: that of the fullest of them.
+ * @param workers     how many workers there were
+ * @param rows        rows that all workers received
+ * @param most        rows of the fullest worker
+ * @param read        rows that came into the GROUP BY; -1 if that is not known
+ * @param all         rows that Combine took in each of its ways
+ * @param states      states that were sent; -1 if that is not known
+ * @param memory      peak bytes of the states
+ * @param hotKeys     the heaviest keys: their hashes, or their values if the session allows it
+ * @param hotRows     about how many rows each of them has
+ * @param fingerprint the same number for executions of the same query
+ */
+final case class GroupByEvent(
+    executionId: Long,
+    number: Int,
+    description: String,
+    ended: Long,
+    millis: Long,
+    operator: String,
+    keys: Array[String],
+    functions: Array[String],
+    strategy: String,
+    reason: String,
+    wouldRun: String,
+    received: Array[Long],
+    workers: Int,
+    rows: Long,
+    most: Long,
+    read: Long,
+    all: Long,
+    head: Long,
+    raw: Long,
+    states: Long,
+    memory: Long,
+    hotKeys: Array[String],
+    hotRows: Array[Long],
+    fingerprint: Int) extends SparkListenerEvent {
+
+  def mean: Double = rows.toDouble / math.max(1, workers)
+
+  /** The rows of the fullest worker as a multiple of the mean. */
+  def maxToMean: Double = if (rows == 0) 1.0 else most.toDouble * workers / rows
+
+  /**
+   * The same, at least, if all rows of a key went to one worker; 0 if no hot key is known. The
+   * heaviest key has a worker, and the other rows are spread evenly.
+   */
+  def expected: Double = if (hotRows.isEmpty || read <= 0) 0.0 else {
+    val share = math.min(1.0, hotRows.max.toDouble / read)
+    share * workers + (1 - share)
+  }
+}
+
+object GroupByEvent {
+
+  /** So many bars are drawn at most. */
+  val MaxBars = 200
+
+  /** The rows of the workers as at most `MaxBars` bars. */
+  def bars(rows: Array[Long]): Array[Long] = if (rows.length <= MaxBars) rows else {
+    val width = math.ceil(rows.length.toDouble / MaxBars).toInt
+    rows.grouped(width).map(_.max).toArray
+  }
+}
+
+/** One micro-batch of a stream whose rows were routed. */
+final case class StreamBatchEvent(
+    run: String,
+    name: String,
+    batch: Long,
+    aggregate: String,
+    strategy: String,
+    workers: Int,
+    choices: Int,
+    rows: Long,
+    most: Long,
+    hotKeys: Array[String],
+    hotRows: Array[Long]) extends SparkListenerEvent
+
+/**
+ * How busy executors were with a batch of a stream whose state partitions a balancer moves.
+ *
+ * @param millis how long the state partitions of each executor took in a batch, mean of its window
+ * @param moved  partitions moved so far
+ */
+final case class StateBalanceEvent(
+    run: String,
+    batch: Long,
+    executors: Array[String],
+    millis: Array[Long],
+    moved: Long) extends SparkListenerEvent {
+  def mean: Double = millis.sum.toDouble / math.max(1, millis.length)
+
+  def maxToMean: Double = if (millis.sum == 0) 1.0 else millis.max / mean
+}

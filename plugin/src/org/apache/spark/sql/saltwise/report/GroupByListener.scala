@@ -1,0 +1,155 @@
+package org.apache.spark.sql.saltwise.report
+
+import scala.collection.mutable
+
+import org.apache.spark.SparkContext
+import org.apache.spark.scheduler._
+import org.apache.spark.sql.execution.QueryExecution
+import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
+import org.apache.spark.sql.execution.ui._
+import org.apache.spark.sql.saltwise.SaltwiseConf
+import org.apache.spark.sql.saltwise.plan.{OrStock, SkewGroupByHint}
+import org.apache.spark.sql.streaming.StreamingQueryListener
+
+/**
+ * Follows the SQL executions of a Spark context. After each it tells the groups that its plan made:
+ * a [[GroupByEvent]] for each of them, for the UI and the event log.
+ *
+ * Spark itself reports all of this to its listeners; the plan stays as it is.
+ */
+private[report] final class GroupByListener(context: SparkContext, ledger: Ledger)
+  extends SparkListener {
+  import GroupByListener._
+
+  private val stages = mutable.Map.empty[Int, StageRows]
+  private val running = mutable.LinkedHashMap.empty[Long, Running]
+
+  override def onJobStart(job: SparkListenerJobStart): Unit =
+    Option(job.properties).flatMap(p => Option(p.getProperty("spark.sql.execution.id")))
+      .map(_.toLong).filter(running.contains).foreach { execution =>
+        job.stageIds.foreach(stages.getOrElseUpdate(_, new StageRows(execution)))
+      }
+
+  override def onTaskEnd(task: SparkListenerTaskEnd): Unit =
+    if (task.taskInfo.successful && task.taskMetrics != null) {
+      stages.get(task.stageId).foreach(stage => OrStock("GroupByListener", ())(stage.add(task)))
+    }
+
+  override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
+    case start: SparkListenerSQLExecutionStart =>
+      val confs = start.modifiedConfigs.filter(_._1.startsWith(SaltwiseConf.Prefix))
+      running(start.executionId) = Running(start.description.take(MaxText), start.time, confs)
+      // Where Spark has dropped events, an execution may never end.
+      if (running.size > MaxRunning) forget(running.head._1)
+    case end: SparkListenerSQLExecutionEnd =>
+      val (started, ended) = forget(end.executionId)
+      if (end.qe != null && end.executionFailure.isEmpty) {
+        started.foreach(running => OrStock("GroupByListener", ())(tell(end, running, ended)))
+      }
+    case progress: StreamingQueryListener.QueryProgressEvent =>
+      OrStock("StreamBatches", Seq.empty[StreamBatchEvent])(
+        StreamBatches.of(progress.progress, showsKeys)).foreach(context.listenerBus.post)
+    case _ =>
+  }
+
+  private def forget(execution: Long): (Option[Running], Seq[StageRows]) = {
+    val its = stages.filter(_._2.execution == execution)
+    stages --= its.keys
+    (running.remove(execution), its.values.toSeq)
+  }
+
+  private def tell(
+      end: SparkListenerSQLExecutionEnd, started: Running, stages: Seq[StageRows]): Unit =
+    if (!end.qe.logical.isStreaming) {
+      val groups = events(end, started, stages)
+      groups.filter(group => started.mode(end.qe) != SaltwiseConf.Off ||
+        group.strategy.nonEmpty || group.reason.nonEmpty).foreach(context.listenerBus.post)
+      groups.headOption.foreach { group =>
+        val run = Ledger.Run(group.millis, stages.map(_.bytes).sum)
+        ledger.add(group.fingerprint, group.description, groups.exists(_.strategy.nonEmpty), run)
+      }
+    }
+
+  /** A stream's progress does not tell its session, so this is the conf of the application. */
+  private def showsKeys = context.conf.getBoolean(SaltwiseConf.ReportKeys.key, defaultValue = false)
+
+  private def events(
+      end: SparkListenerSQLExecutionEnd,
+      started: Running,
+      stages: Seq[StageRows]): Seq[GroupByEvent] = {
+    val groups = GroupsOfPlan.of(end.qe.executedPlan)
+    lazy val fingerprint = GroupByListener.fingerprint(end.qe)
+    groups.zipWithIndex.map { case (group, number) =>
+      val rows = group.shuffled.toArray.flatMap(rowsOfWorkers(_, stages))
+      val hot = group.hotKeys.take(MaxHotKeys)
+      def count(name: String) = group.metric(name).getOrElse(0L)
+      GroupByEvent(
+        end.executionId, number, started.description, end.time, end.time - started.time,
+        group.node.nodeName, group.keys.toArray, group.functions.toArray,
+        group.strategy, group.reason, group.wouldRun,
+        GroupByEvent.bars(rows), rows.length, rows.sum, if (rows.isEmpty) 0 else rows.max,
+        group.metric("rows").getOrElse(-1),
+        count("all"), count("head"), count("raw"),
+        group.metric("states").getOrElse(-1L), count("peak"),
+        hot.map(_.shown).toArray, hot.map(_.rows).toArray, fingerprint)
+    }
+  }
+}
+
+private[report] object GroupByListener {
+  /** Spark's name of the metric that counts the rows which a task reads from a shuffle. */
+  private val RecordsRead = "records read"
+
+  private val MaxHotKeys = 10
+  private val MaxText = 500
+  private val MaxRunning = 10000
+
+  /** The tasks of a stage that have ended. A task that ran again takes its own place. */
+  private final class StageRows(val execution: Long) {
+    private val read = mutable.Map.empty[Int, Map[Long, Long]]
+    var bytes = 0L
+
+    def add(task: SparkListenerTaskEnd): Unit = {
+      bytes += task.taskMetrics.shuffleWriteMetrics.bytesWritten
+      read(task.taskInfo.partitionId) = task.taskInfo.accumulables.collect {
+        case update if update.name.contains(RecordsRead) =>
+          update.id -> update.update.collect { case rows: Long => rows }.getOrElse(0L)
+      }.filter(_._2 > 0).toMap
+    }
+
+    /**
+     * By partition, the rows that this metric has counted. A task without rows is a worker too. But
+     * one that read only rows which other metrics count, as below a union, is none.
+     */
+    def rows(metric: Long): Map[Int, Long] =
+      if (!read.values.exists(_.contains(metric))) Map.empty
+      else read.iterator.collect {
+        case (partition, counted) if counted.isEmpty || counted.contains(metric) =>
+          partition -> counted.getOrElse(metric, 0L)
+      }.toMap
+  }
+
+  /**
+   * The rows of each worker. A sort runs the tasks that read an exchange twice, first to sample
+   * them; their rows count once.
+   */
+  private def rowsOfWorkers(exchange: ShuffleExchangeLike, stages: Seq[StageRows]): Seq[Long] =
+    exchange.metrics.get("recordsRead").toSeq.flatMap { metric =>
+      stages.map(_.rows(metric.id)).distinct.flatMap(_.toSeq.sortBy(_._1).map(_._2))
+    }
+
+  /**
+   * An execution that runs.
+   *
+   * @param confs what its session had set when it began. They may be others when it ends.
+   */
+  private final case class Running(description: String, time: Long, confs: Map[String, String]) {
+    def mode(query: QueryExecution): String = SaltwiseConf.mode(key =>
+      confs.get(key).orElse(query.sparkSession.sharedState.conf.getOption(key)))
+  }
+
+  /** The same number for the same query, with a hint or without. */
+  def fingerprint(query: QueryExecution): Int = query.analyzed.transformDownWithSubqueries {
+    case SkewGroupByHint(_, child) => child
+  }.semanticHash()
+}

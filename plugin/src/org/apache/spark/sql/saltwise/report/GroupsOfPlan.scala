@@ -1,0 +1,148 @@
+package org.apache.spark.sql.saltwise.report
+
+import java.lang.{Boolean => JBoolean}
+import java.util.{Collections, IdentityHashMap}
+
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.catalyst.plans.physical.ClusteredDistribution
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag
+import org.apache.spark.sql.execution._
+import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
+import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
+import org.apache.spark.sql.execution.exchange._
+import org.apache.spark.sql.saltwise.local.CombineExec
+import org.apache.spark.sql.saltwise.placement.PlacementPartitioning
+import org.apache.spark.sql.saltwise.plan.{SkewAggregation, SkewLeftAloneExec}
+import org.apache.spark.sql.saltwise.routing.{SkewRouteExec, WorkerPartitioning}
+import org.apache.spark.sql.saltwise.split.{CountingPartitioning, DecidedRead}
+
+/**
+ * The groups that a plan made: those of an aggregate, a window, or a function that gets whole
+ * groups.
+ *
+ * @param node     the operator that needed the rows of a key together
+ * @param shuffled the exchange that carried the rows, or the states where Spark combines them first
+ * @param combined the operator of ours below it
+ * @param strategy what ran; empty where Spark's own plan did
+ * @param reason   why Spark's own plan ran
+ */
+private[report] final case class GroupsOfPlan(
+    node: SparkPlan,
+    shuffled: Option[ShuffleExchangeLike],
+    combined: Option[SparkPlan],
+    strategy: String,
+    reason: String) {
+  import GroupsOfPlan._
+
+  def keys: Seq[String] = clustering(node).map {
+    case column: Attribute => column.name
+    case other => other.sql
+  }
+
+  def functions: Seq[String] = node match {
+    case aggregate: BaseAggregateExec =>
+      aggregate.aggregateExpressions.map(_.aggregateFunction.prettyName).distinct
+    case _ => Nil
+  }
+
+  def wouldRun: String = node.getTagValue(WouldRun).fold("") { would =>
+    if (alreadyGrouped) s"nothing: ${SkewAggregation.AlreadyGrouped}" else would
+  }
+
+  /** Whether Spark has put no exchange between the phases of this aggregate. */
+  private def alreadyGrouped: Boolean = below(node.children)
+    .takeWhile(!_.isInstanceOf[ShuffleExchangeLike]).exists(_.isInstanceOf[BaseAggregateExec])
+
+  def hotKeys: Seq[HotKeysSeen.HotKey] = combined.toSeq.flatMap {
+    case seen: HotKeysSeen.Seen => seen.hotKeys
+    case _ => Nil
+  }
+
+  /** A metric of the operator of ours. */
+  def metric(name: String): Option[Long] = combined.flatMap(_.metrics.get(name)).map(_.value)
+}
+
+private[saltwise] object GroupsOfPlan {
+
+  /** What would have run if the session did not only observe. */
+  val WouldRun: TreeNodeTag[String] = TreeNodeTag("saltwise.wouldRun")
+
+  def of(plan: SparkPlan): Seq[GroupsOfPlan] = {
+    // A subquery may stand in a plan twice, and runs once. What was read in slices and what was not
+    // are of the same groups.
+    val seen = Collections.newSetFromMap(new IdentityHashMap[SparkPlan, JBoolean])
+    visit(plan, reason = None).filter { groups =>
+      seen.add(groups.shuffled.filter(_ => groups.strategy.nonEmpty).getOrElse(groups.node))
+    }
+  }
+
+  private def visit(plan: SparkPlan, reason: Option[String]): Seq[GroupsOfPlan] = plan match {
+    case adaptive: AdaptiveSparkPlanExec => visit(adaptive.executedPlan, reason)
+    case stage: QueryStageExec => visit(stage.plan, reason)
+    // The exchange ran where it stands first.
+    case _: ReusedExchangeExec => Nil
+    case left: SkewLeftAloneExec => visit(left.child, Some(left.reason))
+    case code: WholeStageCodegenExec => visit(code.child, reason)
+    case code: InputAdapter => visit(code.child, reason)
+    case node =>
+      val here = if (clustering(node).isEmpty) Nil else Seq(groups(node, reason))
+      here ++ (node.children ++ node.subqueries).flatMap(visit(_, None))
+  }
+
+  /** The keys of which a node needs all rows together. */
+  private def clustering(node: SparkPlan): Seq[Expression] = node.requiredChildDistribution match {
+    case Seq(clustered: ClusteredDistribution) if !node.nodeName.startsWith("WindowGroupLimit") =>
+      clustered.clustering
+    case _ => Nil
+  }
+
+  private def groups(node: SparkPlan, reason: Option[String]): GroupsOfPlan = {
+    val above = below(node.children)
+    val exchange = above.collectFirst { case exchange: ShuffleExchangeLike => exchange }
+    // A plan in two phases carries states in this exchange, and the rows in one below.
+    val ofRows = exchange.flatMap { states =>
+      below(states.children).collectFirst {
+        case rows: ShuffleExchangeLike if strategyOf(rows).isDefined => rows
+      }
+    }
+    val shuffled = ofRows.filter(_ => node.isInstanceOf[BaseAggregateExec]).orElse(exchange)
+    val under = shuffled.toSeq.flatMap(rows => below(rows.children))
+    val combined = under.collectFirst { case ours @ (_: CombineExec | _: SkewRouteExec) => ours }
+    val left = (above ++ under).collectFirst { case node: SkewLeftAloneExec => node.reason }
+    GroupsOfPlan(
+      node,
+      shuffled,
+      combined,
+      combined.collect {
+        case combine: CombineExec => combine.options.strategy.name
+        case route: SkewRouteExec => route.options.strategy.name
+      }.orElse(shuffled.flatMap(strategyOf)).getOrElse(""),
+      reason.orElse(left).getOrElse(""))
+  }
+
+  private def strategyOf(exchange: ShuffleExchangeLike): Option[String] =
+    exchange.outputPartitioning match {
+      case _: CountingPartitioning => Some("split")
+      case _: WorkerPartitioning => Some("routed")
+      case _: PlacementPartitioning => Some("placement")
+      case _ => None
+    }
+
+  /**
+   * The nodes from here down to the next exchanges, these included. What needs groups of its own is
+   * not passed: what stands below it belongs to them.
+   */
+  private def below(nodes: Seq[SparkPlan]): Seq[SparkPlan] = nodes.flatMap {
+    case exchange: ShuffleExchangeLike => Seq(exchange)
+    case stage: QueryStageExec => below(Seq(stage.plan))
+    case adaptive: AdaptiveSparkPlanExec => below(Seq(adaptive.executedPlan))
+    case reused: ReusedExchangeExec => below(Seq(reused.child))
+    case node if clustering(node).nonEmpty => Nil
+    case read: DecidedRead => below(Seq(read.left))
+    // What stands below a join is no input of these groups alone.
+    case node if node.children.length > 1 || node.isInstanceOf[BroadcastExchangeLike] => Nil
+    // The reason is that of the groups right below it.
+    case SkewLeftAloneExec(_, node) if clustering(node).nonEmpty => Nil
+    case node => node +: below(node.children)
+  }
+}

@@ -1,0 +1,96 @@
+package org.apache.spark.sql.saltwise.report
+
+import org.apache.spark.SparkConf
+import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent}
+import org.apache.spark.sql.saltwise.plan.OrStock
+import org.apache.spark.status.{ElementTrackingStore, KVUtils}
+import org.apache.spark.status.KVUtils.KVIndexParam
+import org.apache.spark.util.kvstore.{KVIndex, KVStore, KVStoreView}
+
+/** A group as the UI keeps it. The latest ones have the highest numbers. */
+private[report] final class StoredGroupBy(
+    @KVIndexParam val id: Long,
+    val event: GroupByEvent)
+
+/** A batch of a stream. */
+private[report] final class StoredBatch(
+    @KVIndexParam val id: Long,
+    val event: StreamBatchEvent)
+
+/** The latest report of a balancer of state partitions, by the run of the query. */
+private[report] final class StoredStates(
+    @KVIndexParam val run: String,
+    @KVIndexParam(StoredStates.Told) val told: Long,
+    val event: StateBalanceEvent)
+
+private[report] object StoredStates {
+  final val Told = "told"
+}
+
+/** Keeps the latest of our events for the UI, in a live application and in the History Server. */
+private[report] final class ReportListener(conf: SparkConf, store: ElementTrackingStore)
+  extends SparkListener {
+  import ReportStore.inTime
+
+  private var last = 0L
+
+  // As many as Spark keeps of SQL executions. By its name, since the entry's type differs by line.
+  private val most = conf.getInt("spark.sql.ui.retainedExecutions", 1000)
+
+  Seq(classOf[StoredGroupBy], classOf[StoredBatch], classOf[StoredStates]).foreach { kind =>
+    store.addTrigger(kind, most.toLong)(forget(kind, _))
+  }
+
+  override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
+    case group: GroupByEvent => write(new StoredGroupBy(next(), group))
+    case batch: StreamBatchEvent => write(new StoredBatch(next(), batch))
+    case states: StateBalanceEvent => write(new StoredStates(states.run, next(), states))
+    case _ =>
+  }
+
+  private def write(stored: Any): Unit =
+    OrStock("ReportListener", ())(store.write(stored, checkTriggers = true))
+
+  private def next(): Long = {
+    last += 1
+    last
+  }
+
+  private def forget[A](kind: Class[A], count: Long): Unit =
+    if (count > most) {
+      val old = KVUtils.viewToSeq(inTime(store, kind), (count - most).toInt)(_ => true)
+      old.foreach {
+        case group: StoredGroupBy => store.delete(classOf[StoredGroupBy], group.id)
+        case batch: StoredBatch => store.delete(classOf[StoredBatch], batch.id)
+        case states: StoredStates => store.delete(classOf[StoredStates], states.run)
+      }
+    }
+}
+
+/** What the UI shows. */
+private[report] final class ReportStore(store: KVStore) {
+  import ReportStore.inTime
+
+  def isEmpty: Boolean = Seq(classOf[StoredGroupBy], classOf[StoredBatch], classOf[StoredStates])
+    .forall(store.count(_) == 0)
+
+  /** The latest first. */
+  def groupBys: Seq[StoredGroupBy] = latestFirst(classOf[StoredGroupBy])
+
+  def groupBy(id: Long): Option[StoredGroupBy] =
+    try Some(store.read(classOf[StoredGroupBy], id)) catch {
+      case _: NoSuchElementException => None
+    }
+
+  def batches: Seq[StreamBatchEvent] = latestFirst(classOf[StoredBatch]).map(_.event)
+
+  def states: Seq[StateBalanceEvent] = latestFirst(classOf[StoredStates]).map(_.event)
+
+  private def latestFirst[A](kind: Class[A]): Seq[A] =
+    KVUtils.viewToSeq(inTime(store, kind).reverse())
+}
+
+private object ReportStore {
+  def inTime[A](store: KVStore, kind: Class[A]): KVStoreView[A] = store.view(kind).index(
+    if (kind == classOf[StoredStates]) StoredStates.Told else KVIndex.NATURAL_INDEX_NAME)
+}

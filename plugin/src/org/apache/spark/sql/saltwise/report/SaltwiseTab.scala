@@ -1,0 +1,179 @@
+package org.apache.spark.sql.saltwise.report
+
+import scala.util.Try
+import scala.xml.{Node, NodeSeq}
+
+import org.apache.spark.sql.saltwise.compat.SparkCompat
+import org.apache.spark.sql.saltwise.report.Drawing._
+import org.apache.spark.ui.{SparkUI, SparkUITab, UIUtils, WebUIPage}
+
+/** The tab "Saltwise" of Spark's UI. */
+private[report] final class SaltwiseTab(val store: ReportStore, val parent: SparkUI)
+  extends SparkUITab(parent, "saltwise") {
+
+  override val name: String = "Saltwise"
+
+  attachPage(new AllGroupsPage(this))
+  attachPage(new OneGroupPage(this))
+  parent.attachTab(this)
+
+  def url(request: Request, path: String): String =
+    UIUtils.prependBaseUri(request, basePath, path)
+
+  def execution(request: Request, id: Long): Node =
+    <a href={url(request, s"/SQL/execution/?id=$id")}>{id}</a>
+}
+
+/** All groups that were seen, the latest first; then streams, and states that were moved. */
+private[report] final class AllGroupsPage(tab: SaltwiseTab) extends WebUIPage("") {
+  import AllGroupsPage._
+
+  override def render(request: Request): Seq[Node] = {
+    val groups = tab.store.groupBys
+    val pages = math.max(1, (groups.length + OnPage - 1) / OnPage)
+    val page = Option(request.getParameter("page")).flatMap(text => Try(text.toInt).toOption)
+      .getOrElse(1).max(1).min(pages)
+    val shown = groups.slice((page - 1) * OnPage, page * OnPage)
+    val content =
+      <div>
+        <p>{countOf(groups.length, "group operator")}, the latest first. A bar is what a worker
+          received; the line is the mean.</p>
+        {pageLinks(request, page, pages)}
+        {UIUtils.listingTable(Heads, row(request, _: StoredGroupBy), shown)}
+        {streams(tab.store.batches)}
+        {states(tab.store.states)}
+      </div>
+    SparkCompat.page(request, "Saltwise", content, tab)
+  }
+
+  private def row(request: Request, stored: StoredGroupBy): Node = {
+    val group = stored.event
+    <tr>
+      <td>{tab.execution(request, group.executionId)}</td>
+      <td><a href={tab.url(request, s"/saltwise/group/?id=${stored.id}")}>{group.operator} by
+        {group.keys.mkString(", ")}</a><br/><small>{group.description}</small></td>
+      <td>{ran(group)}</td>
+      <td>{number(group.rows)}</td>
+      <td>{group.workers}</td>
+      <td>{ratio(group.expected)}</td>
+      <td>{ratio(group.maxToMean)}</td>
+      <td>{bars(group.received, 160, 30, "rows", "workers", group.mean)}</td>
+      <td>{UIUtils.formatDuration(group.millis)}</td>
+    </tr>
+  }
+
+  private def pageLinks(request: Request, page: Int, pages: Int): NodeSeq =
+    if (pages == 1) NodeSeq.Empty else
+      <p>Page {page} of {pages}{(1 to pages).map { i =>
+        <span> <a href={tab.url(request, s"/saltwise/?page=$i")}>{i}</a></span>
+      }}</p>
+
+  private def streams(batches: Seq[StreamBatchEvent]): NodeSeq =
+    if (batches.isEmpty) NodeSeq.Empty else
+      <div>
+        <h4>Streams</h4>
+        {UIUtils.listingTable(StreamHeads, batchRow, batches.take(OnPage))}
+      </div>
+
+  private def batchRow(batch: StreamBatchEvent): Node =
+    <tr>
+      <td>{if (batch.name.isEmpty) batch.run else batch.name}</td>
+      <td>{batch.batch}</td>
+      <td>{batch.strategy}, d = {batch.choices} of {batch.workers}</td>
+      <td>{number(batch.rows)}</td>
+      <td>{ratio(if (batch.rows == 0) 0 else batch.most.toDouble * batch.workers / batch.rows)}</td>
+      <td>{batch.hotKeys.zip(batch.hotRows).map { case (key, rows) =>
+        s"$key (${number(rows)})"
+      }.mkString(", ")}</td>
+    </tr>
+
+  private def states(reports: Seq[StateBalanceEvent]): NodeSeq =
+    if (reports.isEmpty) NodeSeq.Empty else
+      <div>
+        <h4>States of streams, by executor, the latest first</h4>
+        {reports.take(OnPage).map { state =>
+          <p>Run {state.run}, batch {state.batch}: max/mean {ratio(state.maxToMean)},
+            {state.moved} partitions moved.</p>
+          <p>{bars(state.millis, 320, 60, "milliseconds", "executors", state.mean)}</p>
+          <p><small>{state.executors.zip(state.millis).map { case (id, millis) =>
+            s"$id: $millis ms"
+          }.mkString(", ")}</small></p>
+        }}
+      </div>
+}
+
+private[report] object AllGroupsPage {
+  private val OnPage = 100
+  private val Heads = Seq("SQL execution", "Group operator", "What ran", "Rows received",
+    "Workers", "Max/mean expected by key", "Max/mean received", "Workers' rows", "Duration")
+  private val StreamHeads =
+    Seq("Stream", "Batch", "What ran", "Rows", "Max/mean received", "Hot keys")
+
+  /** What ran, and why not another plan. */
+  def ran(group: GroupByEvent): String =
+    if (group.strategy.nonEmpty) group.strategy + ways(group)
+    else if (group.wouldRun.nonEmpty) s"Spark's own plan; with mode=on: ${group.wouldRun}"
+    else if (group.reason.nonEmpty) s"Spark's own plan: ${group.reason}"
+    else "Spark's own plan"
+
+  private def ways(group: GroupByEvent): String = {
+    val shares = Seq("all" -> group.all, "head" -> group.head, "raw" -> group.raw).collect {
+      case (way, rows) if rows > 0 && group.read > 0 => f"$way ${100.0 * rows / group.read}%.0f %%"
+    }
+    if (shares.isEmpty) "" else shares.mkString(": ", ", ", "")
+  }
+}
+
+/** One group operator: its workers, its hot keys, its states. */
+private[report] final class OneGroupPage(tab: SaltwiseTab) extends WebUIPage("group") {
+
+  override def render(request: Request): Seq[Node] = {
+    val found = Option(request.getParameter("id")).flatMap(text => Try(text.toLong).toOption)
+      .flatMap(tab.store.groupBy)
+    val content = found.map(stored => of(request, stored.event)).getOrElse(
+      <p>There is no such group any more: Spark keeps spark.sql.ui.retainedExecutions of them.</p>)
+    SparkCompat.page(request, "Saltwise: a group operator", content, tab)
+  }
+
+  private def of(request: Request, group: GroupByEvent): NodeSeq = {
+    val facts = Seq(
+      "Operator" -> group.operator,
+      "Keys" -> group.keys.mkString(", "),
+      "Functions" -> group.functions.mkString(", "),
+      "What ran" -> AllGroupsPage.ran(group),
+      "Rows that came in" -> (if (group.read < 0) "" else number(group.read)),
+      "Rows and states that workers received" -> number(group.rows),
+      "Fullest worker" -> s"${number(group.most)}, ${ratio(group.maxToMean)} times the mean",
+      "Expected if each key had one worker" ->
+        (if (group.expected == 0) "" else s"at least ${ratio(group.expected)} times the mean"),
+      "States sent" -> (if (group.states < 0) "" else number(group.states)),
+      "Peak memory of states, all tasks together" ->
+        (if (group.memory == 0) "" else f"${group.memory / 1048576.0}%.1f MB"),
+      "Duration of the query" -> UIUtils.formatDuration(group.millis),
+      "Ended" -> UIUtils.formatDate(group.ended)).filter(_._2.nonEmpty)
+    <div>
+      <p>SQL execution {tab.execution(request, group.executionId)}: {group.description}</p>
+      <table class={UIUtils.TABLE_CLASS_NOT_STRIPED} style="max-width: 60rem"><tbody>
+        {facts.map { case (name, value) => <tr><th scope="row">{name}</th><td>{value}</td></tr> }}
+      </tbody></table>
+      <h4>Rows of the {group.workers} workers</h4>
+      {bars(group.received, 900, 160, "rows", "workers", group.mean)}
+      {hotKeys(group)}
+    </div>
+  }
+
+  private def hotKeys(group: GroupByEvent): NodeSeq =
+    if (group.hotKeys.isEmpty) NodeSeq.Empty else
+      <div>
+        <h4>Hot keys</h4>
+        <p>Shown as hashes unless spark.saltwise.report.keys is true. Rows are about right.</p>
+        {UIUtils.listingTable(Seq("Key", "Rows", "Share"), keyRow(group), group.hotKeys.indices)}
+      </div>
+
+  private def keyRow(group: GroupByEvent)(i: Int): Node =
+    <tr>
+      <td>{group.hotKeys(i)}</td>
+      <td>{number(group.hotRows(i))}</td>
+      <td>{if (group.read <= 0) "" else f"${100.0 * group.hotRows(i) / group.read}%.1f %%"}</td>
+    </tr>
+}

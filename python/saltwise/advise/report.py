@@ -1,0 +1,107 @@
+"""The advice for some event logs: prints as a table, in a notebook as HTML, and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ..errors import SaltwiseValueError
+from ..tables import Printable, Table, counted
+from .application import application
+from .event_log import EventLog, event_logs
+from .findings import Finding, findings
+from .page import page
+
+__all__ = ["Advice", "advise", "event_logs", "write_page"]
+
+SHOWN = 20
+"""Findings that are printed, the largest gain first."""
+
+
+@dataclass(frozen=True)
+class Advice(Printable):
+    """What was skewed in some applications, the largest gain first."""
+
+    _text_width = 160
+
+    applications: int
+    """How many logs were read."""
+    findings: list[Finding]
+
+    @property
+    def gain(self) -> tuple[float, float]:
+        """Seconds to gain, all together: at least, at most."""
+        return sum(each.gain.least for each in self.findings), sum(each.gain.most for each in self.findings)
+
+    def to_json(self) -> str:
+        """Return everything as JSON."""
+        return json.dumps(
+            {
+                "applications": self.applications,
+                "findings": [asdict(each) | {"kind": each.kind.value} for each in self.findings],
+            },
+            indent=2,
+        )
+
+    def _parts(self) -> Iterator[str | Table]:
+        logs = counted(self.applications, "application")
+        if not self.findings:
+            yield f"{logs} read: no stage was uneven because of its keys."
+            return
+        least, most = self.gain
+        yield f"{logs} read. Even tasks would gain {least:.0f} to {most:.0f} s, all together."
+        yield Table(
+            [
+                (
+                    f"{each.application} query {each.execution}",
+                    f"{each.kind.value} by {', '.join(each.keys) or '?'}",
+                    f"{each.took:.1f}",
+                    f"{each.gain.least:.1f} to {each.gain.most:.1f}",
+                    f"{each.slowest:.1f} / {each.median:.1f}",
+                    f"{each.rows:.1f}",
+                )
+                for each in self.findings[:SHOWN]
+            ],
+            ("query", "operator", "stage s", "to gain s", "slowest / median task s", "rows: slowest / mean"),
+        )
+        for each in self.findings[:SHOWN]:
+            keys = f" Hot keys: {', '.join(each.hot_keys)}." if each.hot_keys else ""
+            failed = " The query failed." if each.failed else ""
+            yield f"{each.application} query {each.execution}, stage {each.stage}: {each.advice}.{keys}{failed}"
+
+
+def advise(
+    logs: Sequence[EventLog], with_keys: bool = False, read: Callable[[int], object] = lambda size: None
+) -> Advice:
+    """Read event logs, one after the other.
+
+    Args:
+        logs: from :func:`event_logs`.
+        with_keys: whether to name hot keys, where the plugin's own events tell them.
+        read: is called with the number of bytes that were read since its last call.
+
+    Raises:
+        EventLogError: a log cannot be read.
+
+    >>> advise([]).findings
+    []
+    """
+    found = [finding for log in logs for finding in findings(application(log.lines(read), with_keys))]
+    return Advice(len(logs), sorted(found, key=lambda each: (not each.failed, -each.gain.most)))
+
+
+def write_page(advice: Advice, path: Path) -> None:
+    """Write a page of HTML that needs nothing else. If that fails, no half of it is left.
+
+    Raises:
+        SaltwiseValueError: the file cannot be written.
+    """
+    part = path.with_name(path.name + ".part")
+    try:
+        part.write_text(page(advice.findings, counted(advice.applications, "Spark application")), encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise SaltwiseValueError(f"html is {str(path)!r}; it must be a file that can be written ({error}).") from error

@@ -1,0 +1,175 @@
+"""Advice from event logs: every codec reads, what is skewed is found, and what is healthy is not."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from saltwise import SaltwiseError
+from saltwise.advise.application import PlanNode, application
+from saltwise.advise.event_log import EventLogError, event_logs
+from saltwise.advise.findings import findings
+from saltwise.advise.fragments import Kind, fragments, keys_of, kind_of, needs_shuffle
+from saltwise.advise.schedule import evened, gain, makespan
+
+LINES = [
+    b'{"Event":"SparkListenerLogStart","Spark Version":"4.3.0"}',
+    *(b'{"Event":"Other","n":%d}' % i for i in range(5000)),
+]
+TEXT = b"\n".join(LINES) + b"\n"
+
+
+def plain(text: bytes) -> bytes:
+    return text
+
+
+def zstd(text: bytes) -> bytes:
+    """Two frames, as a writer makes that flushes."""
+    half = len(text) // 2
+    return b"".join(pa.compress(part, "zstd", asbytes=True) for part in (text[:half], text[half:]))
+
+
+def lz4(text: bytes) -> bytes:
+    out = b""
+    for at in range(0, len(text), 32_768):
+        block = text[at : at + 32_768]
+        packed = pa.compress(block, "lz4_raw", asbytes=True)
+        raw = at == 32_768  # one block as it is
+        out += struct.pack("<8sBiii", b"LZ4Block", 0x10 if raw else 0x20, len(block if raw else packed), len(block), 0)
+        out += block if raw else packed
+    return out + struct.pack("<8sBiii", b"LZ4Block", 0x10, 0, 0, 0)
+
+
+def snappy(text: bytes) -> bytes:
+    out = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+    for at in range(0, len(text), 32_768):
+        packed = pa.compress(text[at : at + 32_768], "snappy", asbytes=True)
+        out += struct.pack(">i", len(packed)) + packed
+    return out
+
+
+CODECS = [plain, zstd, lz4, snappy]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_log_reads_line_by_line_whatever_it_is_compressed_with(
+    tmp_path: Path, codec: Callable[[bytes], bytes]
+) -> None:
+    (tmp_path / "app-1").write_bytes(codec(TEXT))
+    [log] = event_logs(tmp_path / "app-1")
+    read: list[int] = []
+    assert list(log.lines(read.append)) == LINES
+    assert sum(read) == log.size
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@given(data=st.data())
+def test_a_log_that_was_cut_ends_there(
+    tmp_path_factory: Any, codec: Callable[[bytes], bytes], data: st.DataObject
+) -> None:
+    whole = codec(TEXT)
+    cut = data.draw(st.integers(20, len(whole)))
+    path = tmp_path_factory.mktemp("logs") / "app"
+    path.write_bytes(whole[:cut])
+    found = list(event_logs(path)[0].lines())
+    assert found == LINES[: len(found)]
+
+
+def test_a_log_that_rolls_is_read_in_the_order_of_its_numbers(tmp_path: Path) -> None:
+    folder = tmp_path / "eventlog_v2_app-1"
+    folder.mkdir()
+    (folder / "appstatus_app-1").write_bytes(b"")
+    for number in range(1, 12):
+        (folder / f"events_{number}_app-1").write_bytes(b'{"Event":"E","n":%d}\n' % number)
+    [log] = event_logs(tmp_path)
+    assert [json.loads(line)["n"] for line in log.lines()] == list(range(1, 12))
+    (folder / "events_4_app-1.compact").write_bytes(b'{"Event":"E","n":0}\n')
+    [log] = event_logs(folder)
+    assert [json.loads(line)["n"] for line in log.lines()] == [0, *range(5, 12)]
+
+
+def test_what_is_no_log_is_refused_or_passed_over(tmp_path: Path) -> None:
+    for path, why in (
+        (tmp_path / "none", "it is not there"),
+        (tmp_path, "the folder has no event log"),
+    ):
+        with pytest.raises(EventLogError) as error:
+            event_logs(path)
+        assert (
+            str(error.value)
+            == f"{str(path)!r} is not an event log that can be read, because {why}; give one that Spark wrote."
+        )
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "app").write_bytes(TEXT)
+    assert [log.path.name for log in event_logs(tmp_path)] == ["app"]
+    with pytest.raises(SaltwiseError, match="it begins neither with an event nor as lz4, snappy or zstd do"):
+        list(event_logs(tmp_path / "notes.txt")[0].lines())
+
+
+@given(st.lists(st.integers(1, 10_000), min_size=1, max_size=60), st.integers(1, 16))
+def test_even_tasks_are_never_slower_than_the_best_schedule_and_the_gain_is_a_range(
+    millis: list[int], cores: int
+) -> None:
+    now, even = makespan(millis, cores), evened(millis, cores)
+    assert even.least <= now + 1e-9
+    assert now <= sum(millis) / 1000 + 1e-9
+    assert 0 <= gain(millis, cores).least <= gain(millis, cores).most
+
+
+def node(name: str, text: str = "", metrics: tuple[int, ...] = (), *children: PlanNode) -> PlanNode:
+    return PlanNode(name, text or name, frozenset(metrics), children)
+
+
+def test_a_stage_is_known_by_its_accumulators_and_its_operator_by_the_exchange_below() -> None:
+    scan = node("Scan parquet", "", (1,))
+    partial = node("ObjectHashAggregate", "ObjectHashAggregate(keys=[k#1], functions=[partial_x])", (2,), scan)
+    read = node("AQEShuffleRead", "", (5,), node("ShuffleQueryStage", "", (), node("Exchange", "", (3,), partial)))
+    final = node("ObjectHashAggregate", "ObjectHashAggregate(keys=[k#1], functions=[x])", (4,), read)
+    above, below = fragments(node("AdaptiveSparkPlan", "", (), node("WholeStageCodegen (1)", "", (6,), final)))
+    assert above.accumulators == {4, 5, 6}
+    assert below.accumulators == {1, 2}
+    found = needs_shuffle(above.reads[0])
+    assert found is final
+    assert below.reads == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kind", "keys"),
+    [
+        (
+            "HashAggregate",
+            "HashAggregate(keys=[a#1, pmod(b#2L, 7) AS c#3L], functions=[sum(d#4)])",
+            Kind.AGGREGATE,
+            ["a", "pmod(b, 7) AS c"],
+        ),
+        (
+            "Window",
+            "Window [rank(x#1) windowspecdefinition(k#2, x#1 ASC) AS r#5], [k#2], [x#1 ASC NULLS FIRST]",
+            Kind.WINDOW,
+            ["k"],
+        ),
+        ("FlatMapGroupsInPandas", "FlatMapGroupsInPandas [k#1L], f(k#1L, v#2)#3, [v#4]", Kind.GROUP_MAP, ["k"]),
+        ("SortMergeJoin", "SortMergeJoin [k#1], [id#9], Inner", Kind.JOIN, ["k"]),
+        ("BroadcastHashJoin", "BroadcastHashJoin [k#1], [id#9], Inner, BuildRight", Kind.OTHER, ["k"]),
+        ("Project", "Project", Kind.OTHER, []),
+    ],
+)
+def test_the_keys_of_an_operator_are_those_of_its_plan(name: str, text: str, kind: Kind, keys: list[str]) -> None:
+    assert kind_of(node(name, text)) is kind
+    assert keys_of(node(name, text)) == keys
+
+
+def test_tasks_keep_what_was_read() -> None:
+    found = application(
+        [b'{"Event":"SparkListenerLogStart","Spark Version":"3.5.9"}', b"{", b'{"Event":"SparkListenerTaskEnd"']
+    )
+    assert (found.spark, found.stages) == ("3.5.9", {})
+    assert findings(found) == []
