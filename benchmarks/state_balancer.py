@@ -1,12 +1,13 @@
 """What a StateBalancer does for a stream whose state partitions are uneven: executor loads and batch times, by planner.
 
-    python benchmarks/state_balancer.py [--planners stock,flux,milp,elb] [--batches 12] [--every 2]
-                                        [--out benchmarks/results/state_balancer.csv]
+    python benchmarks/state_balancer.py [--planners stock,flux,milp,elb] [--batches 12] [--every 2] [--wait 60]
+                                        [--locality-wait 30s] [--out benchmarks/results/state_balancer.csv]
 
 Four executors of one core (local-cluster), 32 state partitions in RocksDB. In each batch every key has a row, and a row
-that leaves the aggregate waits 20 milliseconds, so that two cores can carry four executors. The keys of partition r
+that leaves the aggregate waits 60 milliseconds, so that two cores can carry four executors. The keys of partition r
 are 160 / r, a Zipf law. Every planner begins with the same allocation, partition r on executor r mod 4, where stock
-Spark leaves it: a partition stays where it ran. Each planner gets a stream and a Spark of its own.
+Spark leaves it: a partition stays where it ran. An executor that has been idle for spark.locality.wait takes tasks of
+others, so that is raised above a batch. Each planner gets a stream and a Spark of its own.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import csv
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -31,7 +33,7 @@ from state_streams import Stream, started, waiting
 
 import saltwise
 
-PARTITIONS, EXECUTORS, KEYS, WAIT = 32, 4, 160, 20
+PARTITIONS, EXECUTORS, KEYS = 32, 4, 160
 PLANNERS = ("stock", "flux", "milp", "elb")
 HEAD = ("planner", "batch", "seconds", *(f"executor_{i}" for i in range(EXECUTORS)))
 Rows = list[list[float]]
@@ -43,11 +45,13 @@ def main() -> None:
     parser.add_argument("--planners", type=lambda text: text.split(","), default=PLANNERS, help=", ".join(PLANNERS))
     parser.add_argument("--batches", type=int, default=12)
     parser.add_argument("--every", type=int, default=2)
+    parser.add_argument("--wait", type=int, default=60, help="milliseconds that a row waits")
+    parser.add_argument("--locality-wait", default="30s", help="Spark's spark.locality.wait (its default: 3s)")
     parser.add_argument("--out", type=Path, default=RESULTS / "state_balancer.csv")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
-        print(json.dumps(stream(given.one, given.batches, given.every)))
+        print(json.dumps(stream(given.one, given)))
         return
     found = {planner: in_a_process_of_its_own(planner, given) for planner in given.planners}
     given.out.parent.mkdir(parents=True, exist_ok=True)
@@ -92,21 +96,24 @@ def draw(found: dict[str, dict[str, Any]], path: Path) -> None:
 
 
 def in_a_process_of_its_own(planner: str, given: argparse.Namespace) -> dict[str, Any]:
-    command = [sys.executable, __file__, "--one", planner, "--batches", str(given.batches), "--every", str(given.every)]
+    options = ("batches", "every", "wait", "locality_wait")
+    same = [f"--{name.replace('_', '-')}={getattr(given, name)}" for name in options]
+    command = [sys.executable, __file__, "--one", planner, *same]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
-def stream(planner: str, batches: int, every: int) -> dict[str, object]:
-    spark = started(EXECUTORS, PARTITIONS)
+def stream(planner: str, given: argparse.Namespace) -> dict[str, object]:
+    spark = started(EXECUTORS, PARTITIONS, spark__locality__wait=given.locality_wait)
     keys = keys_of_partitions(spark)
     first = np.concatenate([each[:1] for each in keys])
     rows = []
-    with Stream(spark, waited_for, [*[first] * 3, *[np.concatenate(keys)] * batches]) as stream:
+    query = partial(waited_for, millis=given.wait)
+    with Stream(spark, query, [*[first] * 3, *[np.concatenate(keys)] * given.batches]) as stream:
         allocate(stream)
-        with saltwise.StateBalancer(spark, None if planner == "stock" else planner, every=every) as balancer:
-            for _ in range(batches):
+        with saltwise.StateBalancer(spark, None if planner == "stock" else planner, every=given.every) as balancer:
+            for _ in range(given.batches):
                 rows.append(stream.timed())
                 report = stream.report(balancer)
     spark.stop()
@@ -124,9 +131,9 @@ def allocate(stream: Stream) -> None:
     assert stream.batch().stages[-1].executor == there
 
 
-def waited_for(rows: DataFrame) -> DataFrame:
+def waited_for(rows: DataFrame, millis: int) -> DataFrame:
     """Count each key, and wait for each that leaves."""
-    return rows.groupBy("k").agg(F.count("*")).withColumn("waited", waiting(WAIT))
+    return rows.groupBy("k").agg(F.count("*")).withColumn("waited", waiting(millis))
 
 
 def keys_of_partitions(spark: SparkSession) -> list[np.ndarray]:

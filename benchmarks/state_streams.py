@@ -22,7 +22,8 @@ from saltwise.spark.state_batches import StateBatch
 from saltwise.spark.state_report import StateReport
 
 
-def started(executors: int, partitions: int) -> SparkSession:
+def started(executors: int, partitions: int, **conf: str) -> SparkSession:
+    """Start Spark with states in RocksDB; in the names of `conf`, `__` stands for a dot."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = (
         SparkSession.builder.master(f"local-cluster[{executors},1,1024]")
@@ -36,6 +37,8 @@ def started(executors: int, partitions: int) -> SparkSession:
         )
         .config("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
     )
+    for key, value in conf.items():
+        builder = builder.config(key.replace("__", "."), value)
     spark = saltwise.configure(builder).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     wait_until(lambda: len(executor_ids(spark)) == executors)
