@@ -2,6 +2,7 @@
 
     python benchmarks/state_balancer.py [--planners stock,flux,milp,elb] [--batches 12] [--every 2] [--wait 60]
                                         [--locality-wait 30s] [--out benchmarks/results/state_balancer.csv]
+                                        [--picture docs/images/executor-loads.svg]
 
 Four executors of one core (local-cluster), 32 state partitions in RocksDB. In each batch every key has a row, and a row
 that leaves the aggregate waits 60 milliseconds, so that two cores can carry four executors. The keys of partition r
@@ -34,6 +35,7 @@ from state_streams import Stream, started, waiting
 import saltwise
 
 PARTITIONS, EXECUTORS, KEYS = 32, 4, 160
+PICTURE = Path(__file__).resolve().parent.parent / "docs" / "images" / "executor-loads.svg"
 PLANNERS = ("stock", "flux", "milp", "elb")
 HEAD = ("planner", "batch", "seconds", *(f"executor_{i}" for i in range(EXECUTORS)))
 Rows = list[list[float]]
@@ -48,6 +50,7 @@ def main() -> None:
     parser.add_argument("--wait", type=int, default=60, help="milliseconds that a row waits")
     parser.add_argument("--locality-wait", default="30s", help="Spark's spark.locality.wait (its default: 3s)")
     parser.add_argument("--out", type=Path, default=RESULTS / "state_balancer.csv")
+    parser.add_argument("--picture", type=Path, default=PICTURE)
     parser.add_argument("--one", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
@@ -58,7 +61,7 @@ def main() -> None:
     with given.out.open("w", newline="") as file:
         rows = [(planner, *row) for planner, ran in found.items() for row in ran["rows"]]
         csv.writer(file, lineterminator="\n").writerows([HEAD, *rows])
-    draw(found, given.out.with_suffix(".svg"))
+    draw(found, given.picture)
     table = Table("planner", "max/mean, first", "max/mean, last", "moves", "seconds a batch", "by stock's")
     stock = settled(found[given.planners[0]]["rows"])[0]
     for planner, ran in found.items():
