@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from .findings import Finding
+from .schedule import Range
 
 DRAWN = 20
 """Stages whose tasks are drawn."""
@@ -13,32 +14,32 @@ DRAWN = 20
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
 h1 { font-size: 1.4rem } h2 { font-size: 1.1rem; margin: 2.5rem 0 .3rem }
-table { border-collapse: collapse; width: 100%; display: block; overflow-x: auto }
-th, td { text-align: right; padding: .3rem .7rem; border-bottom: 1px solid #ddd; white-space: nowrap }
-th:first-child, td:first-child, td.text { text-align: left; white-space: normal }
+table { border-collapse: collapse }
+th, td { text-align: left; vertical-align: top; padding: .3rem .5rem; border-bottom: 1px solid #ddd }
+.number { text-align: right } td.number { white-space: nowrap }
+small { display: block; color: #666; overflow-wrap: anywhere }
 svg { width: 100%; height: 8rem; background: #f7f7f7 } rect { fill: #2a6f97 } rect.slow { fill: #c8553d }
 p.advice { background: #eef6ee; padding: .5rem .8rem; border-left: 4px solid #4a8f4a }
-small { color: #666 }
 """
 
 
-def page(found: Sequence[Finding], title: str) -> str:
+def page(found: Sequence[Finding], gain: Range, title: str) -> str:
     """Return the page.
 
     Args:
         found: the findings, the largest gain first.
+        gain: what they gain all together.
         title: what was read.
     """
     rows = "".join(
-        f"<tr><td><a href='#f{i}'>{escape(each.application)}, query {each.execution}</a></td>"
-        f"<td class=text>{escape(each.kind.value)} by {escape(', '.join(each.keys) or '?')}</td>"
-        f"<td>{each.took:.1f}</td><td>{_range(each)}</td></tr>"
+        f"<tr><td class=number>{each.gain:.1f}</td><td class=number>{each.took:.1f}</td>"
+        f"<td>{escape(each.kind.value)} by {escape(', '.join(each.keys) or '?')}</td>"
+        f"<td><a href='#f{i}'>{escape(each.description) or 'tasks'}</a>{_place(each)}</td></tr>"
         for i, each in enumerate(found)
     )
     table = (
-        "<table><tr><th>query</th><th>operator</th><th>seconds of the stage</th><th>to gain</th></tr>"
-        + rows
-        + "</table>"
+        f"<p>Even tasks would gain {gain:.0f} s, all together.</p><table><tr><th class=number>to gain, s</th>"
+        f"<th class=number>stage, s</th><th>operator</th><th>query</th></tr>{rows}</table>"
         if found
         else "<p>No stage was uneven because of its keys.</p>"
     )
@@ -51,9 +52,8 @@ def page(found: Sequence[Finding], title: str) -> str:
     )
 
 
-def _range(each: Finding) -> str:
-    least, most = each.gain
-    return f"{least:.1f} to {most:.1f} s"
+def _place(each: Finding) -> str:
+    return f"<small>{escape(each.application)}, query {each.execution}, stage {each.stage}</small>"
 
 
 def _section(i: int, each: Finding) -> str:
@@ -66,9 +66,8 @@ def _section(i: int, each: Finding) -> str:
     notes += [f"{count} times: {escape(why)}" for why, count in each.failures.items()]
     return (
         f"<h2 id='f{i}'>{escape(each.operator)} by {escape(', '.join(each.keys) or '?')}</h2>"
-        f"<small>{escape(each.application)}, query {each.execution}, stage {each.stage}: "
-        f"{escape(each.description)}</small>"
-        f"{_bars(each)}<p>{'; '.join(notes)}.</p><p class=advice>{escape(each.advice)}</p>"
+        f"{escape(each.description)}{_place(each)}{_bars(each)}<p>{'; '.join(notes)}.</p>"
+        f"<p class=advice>{escape(each.advice)}.</p>"
     )
 
 

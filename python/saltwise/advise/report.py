@@ -13,6 +13,7 @@ from .application import application
 from .event_log import EventLog, event_logs
 from .findings import Finding, findings
 from .page import page
+from .schedule import Range
 
 __all__ = ["Advice", "advise", "event_logs", "write_page"]
 
@@ -31,9 +32,9 @@ class Advice(Printable):
     findings: list[Finding]
 
     @property
-    def gain(self) -> tuple[float, float]:
-        """Seconds to gain, all together: at least, at most."""
-        return sum(each.gain.least for each in self.findings), sum(each.gain.most for each in self.findings)
+    def gain(self) -> Range:
+        """Seconds to gain, all together."""
+        return Range(sum(each.gain.least for each in self.findings), sum(each.gain.most for each in self.findings))
 
     def to_json(self) -> str:
         """Return everything as JSON."""
@@ -50,15 +51,14 @@ class Advice(Printable):
         if not self.findings:
             yield f"{logs} read: no stage was uneven because of its keys."
             return
-        least, most = self.gain
-        yield f"{logs} read. Even tasks would gain {least:.0f} to {most:.0f} s, all together."
+        yield f"{logs} read. Even tasks would gain {self.gain:.0f} s, all together."
         yield Table(
             [
                 (
-                    f"{each.application} query {each.execution}",
+                    f"{each.application} query {each.execution}\n{each.description}".strip(),
                     f"{each.kind.value} by {', '.join(each.keys) or '?'}",
                     f"{each.took:.1f}",
-                    f"{each.gain.least:.1f} to {each.gain.most:.1f}",
+                    f"{each.gain:.1f}",
                     f"{each.slowest:.1f} / {each.median:.1f}",
                     f"{each.rows:.1f}",
                 )
@@ -100,7 +100,9 @@ def write_page(advice: Advice, path: Path) -> None:
     """
     part = path.with_name(path.name + ".part")
     try:
-        part.write_text(page(advice.findings, counted(advice.applications, "Spark application")), encoding="utf-8")
+        part.write_text(
+            page(advice.findings, advice.gain, counted(advice.applications, "Spark application")), encoding="utf-8"
+        )
         part.replace(path)
     except OSError as error:
         part.unlink(missing_ok=True)

@@ -9,10 +9,18 @@ from typing import NamedTuple
 
 
 class Range(NamedTuple):
-    """Seconds, from least to most."""
+    """Seconds, from least to most.
+
+    >>> f"{Range(1.5, 3.04):.1f} s, {Range(1.5, 1.51):.1f} s"
+    '1.5 to 3.0 s, 1.5 s'
+    """
 
     least: float
     most: float
+
+    def __format__(self, spec: str) -> str:
+        least, most = format(self.least, spec), format(self.most, spec)
+        return least if least == most else f"{least} to {most}"
 
 
 def makespan(millis: Sequence[int], cores: int) -> float:
