@@ -172,11 +172,12 @@ class Moving:
         keys = [(min(int(self.random.paretovariate(0.7)), KEYS) + drift) % KEYS for _ in range(ROWS)]
         events = pa.table({"k": pa.array(keys, pa.int64()), "v": pa.array(range(ROWS), pa.int64())})
         others = pa.table({"k": pa.array([i % KEYS + 2], pa.int64()), "w": pa.array([i], pa.int64())})
-        # A reader must not see half of a file.
-        for side, table in (("events", events), ("others", others)):
-            part = folder / f"{i}.part"
-            pq.write_table(table, part)
-            part.rename(folder / side / f"{i:05}.parquet")
+        tables = {"events": events, "others": others}
+        for side, table in tables.items():
+            pq.write_table(table, folder / f"{side}.part")
+        # A reader must not see half of a file, and finds one on each side in most batches.
+        for side in tables:
+            (folder / f"{side}.part").rename(folder / side / f"{i:05}.parquet")
 
     def last(self) -> StateBatch:
         """Return the batch that ended last."""
@@ -187,9 +188,10 @@ class Moving:
         return StateBatch.parse(last)
 
     def moves(self, batch: StateBatch) -> dict[int, str]:
-        """Send every other partition, at random, to some executor; return where to."""
+        """Send every other partition that may move, at random, to some executor; return where to."""
         executors = [each.id for each in batch.executors]
-        told = {i: self.random.choice(executors) for i in range(PARTITIONS) if self.random.random() < 0.5}
+        chosen = [i for i in range(PARTITIONS) if self.random.random() < 0.5 and i not in batch.pinned]
+        told = {i: self.random.choice(executors) for i in chosen}
         operators = batch.stages[-1].operators
         moves = [{"operators": operators, "partition": i, "executor": executor} for i, executor in told.items()]
         self.streams.move(batch.run, json.dumps(moves))

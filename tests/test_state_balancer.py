@@ -41,7 +41,7 @@ def stage(
 def batch(number: int, *stages: dict[str, Any], leaving: str = "", run: str = "run", **more: Any) -> StateBatch:
     """Return a batch of a second on executors 1 and 2 of one core each."""
     executors = [{"id": each, "cores": 1, "leaving": each == leaving} for each in ("1", "2")]
-    told = {"run": run, "batch": number, "ended": 1000 * number, "executors": executors, "stages": stages}
+    told = {"run": run, "batch": number, "ended": 1000 * number, "executors": executors, "pinned": [], "stages": stages}
     return StateBatch.parse(json.dumps(told | more))
 
 
@@ -117,6 +117,20 @@ def test_an_executor_that_leaves_is_emptied_at_once(leaving: str) -> None:
     [moves] = moved(steering, now)
     assert {partition for partition, _ in moves} == {2, 3}
     assert {executor for _, executor in moves} <= {"1", "2"} - ({"2"} if leaving != "gone" else set())
+
+
+@pytest.mark.parametrize("planner", ["milp", "albic", "flux", "elb", "uhlb"])
+def test_a_pinned_partition_moves_only_from_an_executor_that_leaves(planner: str) -> None:
+    steering = Steering(SteeringOptions(planner, every=1))
+    [moves] = moved(steering, batch(0, UNEVEN, pinned=[0]))
+    assert 0 not in {partition for partition, _ in moves}
+    [moves] = moved(Steering(SteeringOptions(planner, every=1)), batch(0, UNEVEN, pinned=[0], leaving="1"))
+    assert (0, "2") in moves
+
+
+def test_the_milp_plans_around_a_pinned_partition() -> None:
+    [moves] = moved(Steering(SteeringOptions("milp", every=1)), batch(0, UNEVEN, pinned=[0]))
+    assert [partition for partition, _ in moves] in ([1, 2], [1, 2, 3])
 
 
 def test_stages_are_planned_each_and_share_the_budget() -> None:
@@ -199,7 +213,8 @@ class Streams:
 
 def told(number: int, *stages: dict[str, Any]) -> str:
     executors = [{"id": each, "cores": 1, "leaving": False} for each in ("1", "2")]
-    return json.dumps({"run": "run", "batch": number, "ended": number, "executors": executors, "stages": stages})
+    batch = {"run": "run", "batch": number, "ended": number, "executors": executors, "pinned": [], "stages": stages}
+    return json.dumps(batch)
 
 
 def test_a_round_that_fails_is_told_and_the_next_one_is_made() -> None:

@@ -67,10 +67,18 @@ def test_a_skewed_worker_shows_as_one(application: tuple[dict[str, Any], Path]) 
 
 def test_hot_keys_are_named_where_the_conf_allows_it(application: tuple[dict[str, Any], Path], tmp_path: Path) -> None:
     found, _ = application
-    assert any("<td>hot</td>" in page for page in found["groups"])
+    with_keys = [page for page in found["groups"] if "<h4>Hot keys</h4>" in page]
+    assert len(with_keys) == 2  # what auto combined, and what dchoices routed
+    assert all("<td>hot</td>" in page for page in with_keys)
     hidden = watched(tmp_path)
     assert not any("<td>hot</td>" in page for page in hidden["groups"])
     assert any(re.search(r"<td>[0-9a-f]{16}</td>", page) for page in hidden["groups"])
+
+
+def test_functions_go_by_their_own_names(application: tuple[dict[str, Any], Path]) -> None:
+    found, _ = application
+    functions = [value for page in found["groups"] for value in re.findall(r"Functions</th><td>(.*?)</td>", page)]
+    assert sorted(functions) == ["count"] * 2 + ["percentile_approx"] * 2 + ["sum"] * 2
 
 
 def test_the_event_log_has_our_events_as_json(application: tuple[dict[str, Any], Path]) -> None:
@@ -81,7 +89,7 @@ def test_the_event_log_has_our_events_as_json(application: tuple[dict[str, Any],
     [log] = event_logs(folder)
     events = [json.loads(line) for line in log.lines() if b"saltwise.report.GroupByEvent" in line]
     assert {event["operator"] for event in events} >= {"Window", "HashAggregate"}
-    assert all(event["keys"] == ["k"] for event in events)
+    assert {tuple(event["keys"]) for event in events} == {("k",), ("name",)}  # name is upper(k)
     hot = read(log.lines(), with_keys=True).hot_keys
     assert any(key.startswith("hot (") for keys in hot.values() for key in keys)
 

@@ -82,10 +82,9 @@ def queries(spark: SparkSession) -> None:
     for mode in ("observe", "on"):
         spark.conf.set("spark.saltwise.mode", mode)
         spark.sql("SELECT k, percentile_approx(id, 0.5) FROM skewed GROUP BY k").collect()
-        spark.sql("SELECT k, sum(id) FROM skewed GROUP BY k").collect()
+        spark.sql("SELECT upper(k) AS name, sum(id) FROM skewed GROUP BY upper(k)").collect()
         spark.sql("SELECT /*+ SKEW_GROUPBY(dchoices, 'partitions=8') */ k, count(*) FROM skewed GROUP BY k").collect()
         spark.sql("SELECT k, rank() OVER (PARTITION BY k ORDER BY id) AS r FROM skewed").where("r * 2 = 3").collect()
-    spark.conf.unset("spark.saltwise.mode")
 
 
 def fetch(url: str) -> tuple[str, float]:

@@ -8,7 +8,7 @@ nodes that leave, and whether a plan is worth its moves.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -38,6 +38,8 @@ class Window(NamedTuple):
     """The load of each key group in each batch, the latest one last, shape (batches, |G|)."""
     traffic: Traffic | None = None
     """What key groups send to each other; only `albic` reads it."""
+    pinned: Sequence[int] = ()
+    """The key groups that may not move."""
 
 
 class Budget(NamedTuple):
@@ -100,7 +102,7 @@ def decide(planner: str, window: Window, budget: Budget, seconds: float, rng: np
         if not leaving.any():
             return Decision(cluster.node, str(error))
         node = rehomed(cluster, cluster.node, np.arange(len(cluster.load)), np.flatnonzero(cluster.staying))
-    node = within(cluster, node, budget)
+    node = within(cluster, node, budget, window.pinned)
     if not cluster.moved(node).any():
         return Decision(cluster.node, "no plan within the budget is more even")
     gain = float(cluster.loads()[cluster.staying].max() - cluster.loads(node)[cluster.staying].max())
@@ -122,8 +124,8 @@ def unevenness(cluster: Cluster, node: Ints | None = None) -> float:
     return float(cluster.loads(node)[cluster.staying].max() / cluster.mean) if cluster.mean else 1.0
 
 
-def within(cluster: Cluster, node: Ints, budget: Budget) -> Ints:
-    """Return as much of an allocation as the budget allows.
+def within(cluster: Cluster, node: Ints, budget: Budget, pinned: Sequence[int] = ()) -> Ints:
+    """Return as much of an allocation as the budget allows, without the key groups that may not move.
 
     Key groups on nodes that leave go first, then those on the node that is fullest so far; of these, the one with the
     highest load.
@@ -135,6 +137,7 @@ def within(cluster: Cluster, node: Ints, budget: Budget) -> Ints:
     now = cluster.node.copy()
     left, left_bytes = budget.moves, budget.bytes
     todo = cluster.moved(node)
+    todo[list(pinned)] = False
     while left and (todo := todo & (cluster.cost <= left_bytes)).any():
         groups = np.flatnonzero(todo)
         loads = cluster.loads(now)
@@ -190,7 +193,8 @@ def _uhlb(window: Window, budget: Budget, seconds: float, rng: np.random.Generat
 
 
 def _milp(window: Window, budget: Budget, seconds: float, rng: np.random.Generator) -> Ints:
-    return milp(window.cluster, budget.moves, _finite(budget.bytes), seconds=seconds).node
+    pins = {group: int(window.cluster.node[group]) for group in window.pinned}
+    return milp(window.cluster, budget.moves, _finite(budget.bytes), pins, seconds).node
 
 
 def _albic(window: Window, budget: Budget, seconds: float, rng: np.random.Generator) -> Ints:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,8 @@ class StateBatch:
     stages: list[StageLoads]
     traffic: list[dict[str, Any]]
     """For pairs of stages, the bytes that each partition of one sent to each of the other."""
+    pinned: list[int] = field(default_factory=list)
+    """The partitions that stay on an executor that stays."""
 
     def loads(self) -> BatchLoads:
         """Return how busy each executor was."""
@@ -78,6 +80,7 @@ class StateBatch:
             [Executor(**each) for each in given["executors"]],
             [StageLoads(**each) for each in given["stages"]],
             given.get("traffic", []),
+            given["pinned"],
         )
 
 
@@ -113,7 +116,9 @@ def window_of(batches: Sequence[StateBatch], stages: Sequence[int], load: str) -
         kill=[i for i, each in enumerate(executors) if each.leaving],
         capacity=1 / cores,
     )
-    return Window(cluster, series, _traffic(last, stages)), [each.id for each in executors]
+    partitions = np.array([i for stage in stages for i in range(len(last.stages[stage].rows))])
+    pinned = np.flatnonzero(np.isin(partitions, last.pinned) & cluster.staying[cluster.node])
+    return Window(cluster, series, _traffic(last, stages), pinned.tolist()), [each.id for each in executors]
 
 
 def _joined(batch: StateBatch, stages: Sequence[int], name: str) -> list[Any]:

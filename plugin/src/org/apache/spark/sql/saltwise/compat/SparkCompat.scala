@@ -5,7 +5,7 @@ import java.util.{Map => JavaMap, UUID}
 import scala.reflect.ClassTag
 import scala.xml.Node
 
-import org.apache.spark.ShuffleDependency
+import org.apache.spark.{ShuffleDependency, SPARK_VERSION}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LogicalPlan}
@@ -106,6 +106,15 @@ object SparkCompat {
     page.invoke(UIUtils, Seq[AnyRef](request, title, () => content, tab) ++ defaults: _*)
       .asInstanceOf[Seq[Node]]
   }
+
+  /**
+   * The state partitions that no other executor should open without need.
+   *
+   * A batch without new rows of a source may have columns of other nullability. When an executor of
+   * Spark 3.5 opens partition 0, it compares the columns with those in the checkpoint, and a batch
+   * with others fails. From 4.0 on the driver compares them, once in each run of a query.
+   */
+  def pinnedPartitions: Seq[Int] = if (SPARK_VERSION.startsWith("3.")) Seq(0) else Nil
 
   /**
    * Tells Spark's driver that a state store is on an executor. What the driver answers has another

@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartit
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.saltwise.SkewOptions
-import org.apache.spark.sql.saltwise.report.{HotKeysOfTask, HotKeysSeen}
+import org.apache.spark.sql.saltwise.report.{HotKeysOfTask, HotKeysSeen, KeyNames}
 
 /**
  * Combines rows into states where that pays, and lets the other rows pass ([[Combining]]).
@@ -50,14 +50,14 @@ final case class CombineExec(
   override def hotKeys: Seq[HotKeysSeen.HotKey] = seen.value
 
   override protected def doExecute(): RDD[InternalRow] = {
-    val (hotKeys, newHot) = (seen, HotKeysOfTask.factory(keys, conf))
+    val (hotKeys, newNames) = (seen, KeyNames.factory(keys, keys, conf))
     val (grouping, functions, columns) = (keys, aggregates, child.output)
     val maxMemory = memory
     val Seq(rows, combined, all, head, raw, states, peak) =
       Seq("rows", "combined", "all", "head", "raw", "states", "peak").map(longMetric)
     child.execute().mapPartitionsWithIndex { (partition: Int, in: Iterator[InternalRow]) =>
       if (in.isEmpty) Iterator.empty else {
-        val hot = newHot()
+        val hot = new HotKeysOfTask(newNames())
         val out = new CombineIterator(grouping, functions, columns, maxMemory, partition, hot, in)
         TaskContext.get().addTaskCompletionListener[Unit] { _ =>
           out.close()

@@ -22,6 +22,7 @@ sealed trait UpdateOrMerge extends AggregateFunction {
   override def children: Seq[Expression] = Seq(inner, state)
   override def dataType: DataType = inner.dataType
   override def nullable: Boolean = inner.nullable
+  override def prettyName: String = inner.prettyName
   override def toAggString(isDistinct: Boolean): String = inner.toAggString(isDistinct)
 }
 

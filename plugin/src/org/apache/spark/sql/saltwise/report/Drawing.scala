@@ -31,7 +31,7 @@ private[report] object Drawing {
         s"M${at(i * step)} ${height}V${at(top)}h${at(math.max(0.5, step * 0.85))}V${height}z"
       }.mkString
       val line = at(height - height * mean / rows.max)
-      <svg width={width.toString} height={height.toString} role="img"
+      <svg width={width.toString} viewBox={s"0 0 $width $height"} style="max-width: 100%" role="img"
            aria-label={s"$unit of $of, at most ${number(rows.max)}"}>
         <path d={path} fill="#2a6f97"></path>
         <line x1="0" x2={width.toString} y1={line} y2={line} stroke="#c8553d"></line>

@@ -3,7 +3,7 @@ package org.apache.spark.sql.saltwise.report
 import java.lang.{Boolean => JBoolean}
 import java.util.{Collections, IdentityHashMap}
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.physical.ClusteredDistribution
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution._
@@ -35,8 +35,16 @@ private[report] final case class GroupsOfPlan(
   import GroupsOfPlan._
 
   def keys: Seq[String] = clustering(node).map {
-    case column: Attribute => column.name
+    case column: Attribute => named(column).getOrElse(column.name)
     case other => other.sql
+  }
+
+  /** Spark gives a computed key a name of its own. The query's name for it is in the result. */
+  private def named(key: Attribute): Option[String] = node match {
+    case aggregate: BaseAggregateExec => aggregate.resultExpressions.collectFirst {
+      case Alias(column: Attribute, name) if column.exprId == key.exprId => name
+    }
+    case _ => None
   }
 
   def functions: Seq[String] = node match {

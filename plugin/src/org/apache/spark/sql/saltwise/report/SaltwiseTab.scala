@@ -52,7 +52,7 @@ private[report] final class AllGroupsPage(tab: SaltwiseTab) extends WebUIPage(""
       <td>{tab.execution(request, group.executionId)}</td>
       <td><a href={tab.url(request, s"/saltwise/group/?id=${stored.id}")}>{group.operator} by
         {group.keys.mkString(", ")}</a><br/><small>{group.description}</small></td>
-      <td>{ran(group)}</td>
+      <td><div style="min-width: 14rem">{ran(group)}</div></td>
       <td>{number(group.rows)}</td>
       <td>{group.workers}</td>
       <td>{ratio(group.expected)}</td>
@@ -117,8 +117,9 @@ private[report] object AllGroupsPage {
     else "Spark's own plan"
 
   private def ways(group: GroupByEvent): String = {
-    val shares = Seq("all" -> group.all, "head" -> group.head, "raw" -> group.raw).collect {
-      case (way, rows) if rows > 0 && group.read > 0 => f"$way ${100.0 * rows / group.read}%.0f %%"
+    val ways = Seq("all keys" -> group.all, "hot keys" -> group.head, "no key" -> group.raw)
+    val shares = ways.collect { case (keys, rows) if rows > 0 && group.read > 0 =>
+      f"$keys combined in ${100.0 * rows / group.read}%.0f %% of the rows"
     }
     if (shares.isEmpty) "" else shares.mkString(": ", ", ", "")
   }

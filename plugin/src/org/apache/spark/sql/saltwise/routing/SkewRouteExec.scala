@@ -9,7 +9,7 @@ import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.saltwise.SkewOptions
 import org.apache.spark.sql.saltwise.plan.GroupingKeys
-import org.apache.spark.sql.saltwise.report.HotKeysSeen
+import org.apache.spark.sql.saltwise.report.{HotKeysSeen, KeyNames}
 
 /**
  * Chooses the worker of each row, for the exchange right above ([[WorkerPartitioning]]). Each map
@@ -49,12 +49,13 @@ final case class SkewRouteExec(
   override protected def doExecute(): RDD[InternalRow] = {
     val (input, keyHash) = (child.output, GroupingKeys.hash(keys))
     val (newRouter, hotKeysSeen) = (routerFactory, seen)
+    val newNames = KeyNames.factory(keys, input, conf)
     val (rows, headRows) = (longMetric("rows"), longMetric("headRows"))
     val (headKeys, choices) = (longMetric("headKeys"), longMetric("choices"))
 
     child.execute().mapPartitionsWithIndex { (source: Int, in: Iterator[InternalRow]) =>
       val hash = UnsafeProjection.create(Seq(keyHash), input)
-      val router = newRouter(source)
+      val (router, names) = (newRouter(source), newNames())
       val current = CurrentWorker.begin()
       var routed = 0L
       TaskContext.get().addTaskCompletionListener[Unit] { _ =>
@@ -63,12 +64,15 @@ final case class SkewRouteExec(
         headKeys.set(router.headKeys.toDouble)
         choices.set(router.choices.toDouble)
         router.hotKeys.foreach { key =>
-          hotKeysSeen.add(HotKeysSeen.HotKey(key.hash, (key.share * routed).toLong, None))
+          val rows = (key.share * routed).toLong
+          hotKeysSeen.add(HotKeysSeen.HotKey(key.hash, rows, names.of(key.hash)))
         }
       }
       in.map { row =>
         routed += 1
-        current.worker = router.route(hash(row).getLong(0), row)
+        val (key, headRowsBefore) = (hash(row).getLong(0), router.headRows)
+        current.worker = router.route(key, row)
+        if (router.headRows > headRowsBefore) names.saw(key, row)
         row
       }
     }

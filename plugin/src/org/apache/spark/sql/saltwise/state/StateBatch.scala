@@ -8,6 +8,7 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import com.fasterxml.jackson.databind.node.ObjectNode
 import org.apache.spark.{MapOutputTrackerMaster, SparkEnv}
 import org.apache.spark.scheduler.{SparkListenerTaskEnd, StageInfo}
+import org.apache.spark.sql.saltwise.compat.SparkCompat
 
 /** A stage of a stream's batch, and its tasks that have ended. */
 private final class StateStage(val info: StageInfo, val execution: Long, val batch: Long) {
@@ -59,6 +60,8 @@ private[state] final case class StateBatch(
       all.addObject().put("id", executor.id).put("cores", executor.cores)
         .put("leaving", executor.leaving)
     }
+    val pinned = node.putArray("pinned")
+    SparkCompat.pinnedPartitions.foreach(pinned.add(_))
     val loads = node.putArray("stages")
     stages.foreach(stage => stage.write(loads.addObject()))
     if (withTraffic) {
