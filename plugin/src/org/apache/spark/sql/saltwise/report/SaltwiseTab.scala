@@ -29,21 +29,27 @@ private[report] final class AllGroupsPage(tab: SaltwiseTab) extends WebUIPage(""
   import AllGroupsPage._
 
   override def render(request: Request): Seq[Node] = {
-    val groups = tab.store.groupBys
+    val content =
+      <div>
+        {groups(request, tab.store.groupBys)}
+        {streams(tab.store.batches)}
+        {states(tab.store.states)}
+      </div>
+    SparkCompat.page(request, "Saltwise", content, tab)
+  }
+
+  private def groups(request: Request, groups: Seq[StoredGroupBy]): NodeSeq = {
     val pages = math.max(1, (groups.length + OnPage - 1) / OnPage)
     val page = Option(request.getParameter("page")).flatMap(text => Try(text.toInt).toOption)
       .getOrElse(1).max(1).min(pages)
     val shown = groups.slice((page - 1) * OnPage, page * OnPage)
-    val content =
+    if (groups.isEmpty) <p>No group operator has run yet.</p> else
       <div>
         <p>{countOf(groups.length, "group operator")}, the latest first. A bar is what a worker
           received; the line is the mean.</p>
         {pageLinks(request, page, pages)}
         {UIUtils.listingTable(Heads, row(request, _: StoredGroupBy), shown)}
-        {streams(tab.store.batches)}
-        {states(tab.store.states)}
       </div>
-    SparkCompat.page(request, "Saltwise", content, tab)
   }
 
   private def row(request: Request, stored: StoredGroupBy): Node = {
