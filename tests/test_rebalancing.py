@@ -78,6 +78,13 @@ def test_elb_empties_the_least_loaded_instances_when_fewer_are_enough() -> None:
     assert loads_of(np.array([2.0, 2, 2, 1, 1]), found.instance, 4).tolist() == [0, 4, 4, 0]
 
 
+def test_elb_leaves_one_instance_as_it_is_whatever_the_last_bits_of_its_load_are() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(100):
+        load = np.append(rng.random(50), 1e-30)
+        assert (elb(load, [0] * 51, 1, 0.0, 2 * load.sum()).instance == 0).all()
+
+
 def test_elb_gives_new_instances_numbers_from_n_on() -> None:
     found = elb([2] * 6, [0] * 6, 1, lower=2, upper=6)
     assert found.instances.tolist() == [0, 1, 2]

@@ -283,7 +283,7 @@ def test_a_query_of_which_nothing_is_known(spark: SparkSession) -> None:
             "--restart-every",
             "5",
         ],
-        pytest.param(["--batches", "100", "--kill-every", "50"], marks=pytest.mark.full),
+        pytest.param(["--batches", "40", "--kill-every", "20", "--restart-every", "15"], marks=pytest.mark.full),
     ],
     ids=["short", "long"],
 )

@@ -68,7 +68,8 @@ def elb(load: Any, instance: Any, n: int, lower: float, upper: float) -> Eager:
     loads = loads_of(load, instance, max(n, pi))
     removed = np.argsort(loads[:n], kind="stable")[: max(0, n - pi)]
     used = np.setdiff1d(np.arange(max(n, pi)), removed)
-    average = total / pi
+    # Sums differ in their last bits with their order. The least loaded instance is not above the average.
+    average = max(total / pi, loads[used].min())
     queue = np.isin(instance, removed)
     for overloaded in used[loads[used] > average]:
         queue |= _given(load, instance == overloaded, loads[overloaded] - average)
