@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,7 @@ class StateBatch:
     stages: list[StageLoads]
     traffic: list[dict[str, Any]]
     """For pairs of stages, the bytes that each partition of one sent to each of the other."""
-    pinned: list[int] = field(default_factory=list)
+    pinned: list[int]
     """The partitions that stay on an executor that stays."""
 
     def loads(self) -> BatchLoads:

@@ -70,7 +70,9 @@ final case class SkewRouteExec(
       }
       in.map { row =>
         routed += 1
-        val (key, headRowsBefore) = (hash(row).getLong(0), router.headRows)
+        // Two values, because a pair would be an object for each row.
+        val key = hash(row).getLong(0)
+        val headRowsBefore = router.headRows
         current.worker = router.route(key, row)
         if (router.headRows > headRowsBefore) names.saw(key, row)
         row
