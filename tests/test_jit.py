@@ -1,43 +1,51 @@
-"""What numba compiles, where several processes compile at once."""
+"""What is compiled with numba, and the sort that it uses."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
+from importlib import import_module
+from pkgutil import walk_packages
+from types import CodeType
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import saltwise
+from saltwise._sort import ascending
 
 pytest.importorskip("numba")
 
-COMPILES = """
-import numpy as np
-from saltwise.splitting.compiled_hash import workers_of
-print("ready", flush=True)
-input()
-print(workers_of(np.arange(100), 1, 10).tolist(), sum(workers_of.stats.cache_misses.values()))
-"""
+FLOORS = ("saltwise.sketches", "saltwise.splitting", "saltwise.placement", "saltwise.rebalancing")
 
 
-def test_of_processes_that_start_together_one_compiles_and_the_others_take_what_it_made(tmp_path: Path) -> None:
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", COMPILES],
-            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(3)
-    ]
-    for process in processes:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    said = [process.communicate()[0].rsplit(" ", 1) for process in processes]
-    assert sorted(int(compiled) for _, compiled in said) == [0, 0, 1]
-    assert len({workers for workers, _ in said}) == 1
+@given(st.lists(st.floats(allow_nan=False)))
+def test_ascending_sorts(values: list[float]) -> None:
+    given_values = np.array(values, np.float64)
+    positions = ascending(given_values)
+    assert sorted(positions.tolist()) == list(range(len(values)))
+    assert given_values[positions].tolist() == sorted(values)
+
+
+def test_nothing_compiled_uses_a_sort_of_numba_which_machine_code_of_two_processes_mixes_up() -> None:
+    functions = compiled_functions()
+    assert {"ascending", "_mapping", "_update_d"} <= set(functions)
+    sorts = {"sort", "argsort", "searchsorted", "unique", "median", "partition", "sorted"}
+    assert {name for name, code in functions.items() if sorts & set(code.co_names)} == set()
+
+
+def compiled_functions() -> dict[str, CodeType]:
+    """The code of each function that numba compiles, by name."""
+    from numba.core.dispatcher import Dispatcher
+
+    modules = [module.name for module in walk_packages(saltwise.__path__, "saltwise.") if in_an_algorithm(module.name)]
+    return {
+        name: value.py_func.__code__
+        for module in modules
+        for name, value in vars(import_module(module)).items()
+        if isinstance(value, Dispatcher)
+    }
+
+
+def in_an_algorithm(module: str) -> bool:
+    return module == "saltwise._sort" or module.startswith(FLOORS)

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._jit import inlined, jit
+from .._sort import ascending
 from ..splitting.compiled_hash import Ints, Longs
 from .resources import Floats
 from .utility import Problem, geometric_mean, migration_of, utility_of
@@ -110,14 +111,29 @@ def _mapping(problem: Problem, placed: Ints, moved: float) -> Mapping:
     for k in range(resources):
         for key in range(len(placed)):
             loads[k, placed[key]] += problem.usage[k, key]
-        ranked[k] = np.argsort(loads[k])
+        ranked[k] = ascending(loads[k])
         scale *= workers / (problem.theta * loads[k].sum())
         product *= loads[k].max() - loads[k].min()
     product *= scale
     utility = utility_of(problem.utility, geometric_mean(product, resources), moved / problem.ideal)
-    members = np.argsort(placed)
-    edges = np.searchsorted(placed[members], np.arange(workers + 1))
+    members, edges = _by_worker(placed, workers)
     return Mapping(loads, ranked, members, edges, scale, product, moved, utility)
+
+
+@jit
+def _by_worker(placed: Ints, workers: int) -> tuple[Longs, Longs]:
+    """Return the keys by worker, and where the keys of each worker begin."""
+    edges = np.zeros(workers + 1, np.int64)
+    for worker in placed:
+        edges[worker + 1] += 1
+    for worker in range(workers):
+        edges[worker + 1] += edges[worker]
+    free = edges.copy()
+    members = np.empty(len(placed), np.int64)
+    for key in range(len(placed)):
+        members[free[placed[key]]] = key
+        free[placed[key]] += 1
+    return members, edges
 
 
 @jit

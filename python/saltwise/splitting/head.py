@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._jit import inlined, jit
+from .._sort import ascending
 from ..sketches.space_saving import Records, Summary, count_known, count_new
 from .choices import find_optimal_choices
 from .compiled_hash import Longs, worker_of
@@ -69,7 +70,8 @@ def _update_d(source: Source, settings: Settings, n: int) -> None:
         if in_head(source.sketch, counter, settings.theta):
             shares[head] = source.sketch.counters[counter]["count"] / total
             head += 1
-    source.state[0]["d"] = solve_d(np.sort(shares[:head])[::-1].copy(), n, settings.epsilon)
+    descending = ascending(shares[:head])[::-1]
+    source.state[0]["d"] = solve_d(shares[descending], n, settings.epsilon)
     source.state[0]["solve_at"] = total + max(1, total // 4)
 
 

@@ -1,0 +1,34 @@
+"""Sorts in compiled functions.
+
+numba's own sorts are not used there. What `np.sort` and `np.argsort` compile to can have the same symbol in two
+processes. A process that loads what both kept on disk then runs one for the other, and gets wrong numbers or a crash:
+https://github.com/numba/numba/issues/10486
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ._jit import jit
+
+
+@jit
+def ascending(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """Return the positions of the values in ascending order, by Shell's method.
+
+    >>> ascending(np.array([0.3, 0.1, 0.2]))
+    array([1, 2, 0])
+    """
+    positions = np.arange(len(values))
+    gap = len(values) // 2
+    while gap > 0:
+        for i in range(gap, len(positions)):
+            position = positions[i]
+            j = i
+            while j >= gap and values[positions[j - gap]] > values[position]:
+                positions[j] = positions[j - gap]
+                j -= gap
+            positions[j] = position
+        gap //= 2
+    return positions
