@@ -25,7 +25,7 @@ from pathlib import Path
 from common import RESULTS, console
 from rich.table import Table
 
-from saltwise.advise.application import application
+from saltwise.advise.application import executions
 from saltwise.advise.event_log import event_logs
 from saltwise.advise.findings import findings
 from saltwise.sizes import bytes_of
@@ -69,14 +69,12 @@ def read(
 ) -> None:
     """Add the seconds of each query, and what it would gain."""
     [log] = event_logs(logs)
-    found = application(log.lines())
-    for execution in found.executions.values():
-        if execution.description != "warm-up" and execution.ended is not None:
-            taken = (execution.ended - execution.started) / 1000
-            seconds.setdefault((execution.description, follow), []).append(taken)
-    if not follow:
-        for finding in findings(found):
-            if finding.description != "warm-up":
+    for execution in executions(log.lines()):
+        if execution.description == "warm-up" or execution.seconds is None:
+            continue
+        seconds.setdefault((execution.description, follow), []).append(execution.seconds)
+        if not follow:
+            for finding in findings([execution]):
                 predicted.setdefault(finding.description, []).append(sum(finding.gain) / 2)
 
 

@@ -1,19 +1,25 @@
-"""What an event log tells of an application: its SQL executions, their plans, their stages and tasks.
+"""What an event log tells of an application: its SQL executions, one after the other, with their plans and tasks.
 
-Only what the advice needs is kept, a few numbers a task, so that a log of gigabytes fits.
+An execution is dropped once it was handed on, so that a log of gigabytes needs the memory of a few executions.
 """
 
 from __future__ import annotations
 
 import json
-from array import array
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 _EVENT = b'{"Event":"'
 _GROUP_BY = b"org.apache.spark.sql.saltwise.report.GroupByEvent"
 _SQL = "org.apache.spark.sql.execution.ui.SparkListenerSQL"
+_LATE = 8
+"""Executions that have ended and are kept a little longer: their killed tasks, and Saltwise's own events, come late."""
+_NO_FAILURE = ("another attempt succeeded", "Resubmitted")
+"""Reasons of tasks that ended since their result was there already, or was lost later."""
+_READS = "records read"
+"""The metric of an exchange that counts the rows which its reader took."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +32,8 @@ class PlanNode:
     metrics: frozenset[int]
     """The ids of its accumulators."""
     children: tuple[PlanNode, ...]
+    reads: int = -1
+    """Of an exchange: the accumulator that counts the rows read from it."""
 
     def __iter__(self) -> Iterator[PlanNode]:
         """All operators, this one first."""
@@ -41,56 +49,60 @@ class PlanNode:
             info["simpleString"],
             frozenset(metric["accumulatorId"] for metric in info["metrics"]),
             tuple(map(cls.of, info["children"])),
+            next((metric["accumulatorId"] for metric in info["metrics"] if metric.get("name") == _READS), -1),
         )
 
 
-@dataclass
-class Tasks:
-    """The tasks of a stage that ended well, each in one place of all arrays. Times are milliseconds."""
+class Task(NamedTuple):
+    """What a task took, and what it read from shuffles."""
 
-    millis: array[int] = field(default_factory=lambda: array("q"))
-    rows: array[int] = field(default_factory=lambda: array("q"))
-    """Rows read from shuffles, or from files if there is no shuffle."""
-    bytes: array[int] = field(default_factory=lambda: array("q"))
-    spilled: array[int] = field(default_factory=lambda: array("q"))
+    millis: int
+    rows: int
+    bytes: int
+    spilled: int
     """Bytes spilled from memory."""
 
-    def __len__(self) -> int:
-        return len(self.millis)
+
+class Failed(NamedTuple):
+    """The failed runs of one partition."""
+
+    runs: int
+    longest: Task
 
 
 @dataclass
 class Stage:
-    """One attempt of a stage."""
+    """A stage, over all its attempts: what ran again counts once."""
 
     id: int
-    attempt: int
-    execution: int | None = None
     reads_shuffle: bool = False
-    tasks: Tasks = field(default_factory=Tasks)
+    done: dict[int, Task] = field(default_factory=dict)
+    """By partition, the run that succeeded last."""
+    failed: dict[int, Failed] = field(default_factory=dict)
+    """By partition."""
+    running: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """By task: its partition, and when it started."""
     accumulators: set[int] = field(default_factory=set)
     """The ids that its tasks updated."""
+    slowest: int = -1
+    """Milliseconds of its slowest task."""
+    updates: dict[int, int] = field(default_factory=dict)
+    """What that task added to each accumulator that counts."""
+    slots: int = 1
+    """The most tasks that the cluster could run at a time meanwhile."""
     failures: dict[str, int] = field(default_factory=dict)
     """How often tasks failed, by the reason's first line."""
     lost_millis: int = 0
     """What the tasks took that failed."""
-    failed_rows: int = 0
-    """The most rows that one of them had read."""
 
+    def never_done(self) -> dict[int, Failed]:
+        """The partitions of which no run succeeded."""
+        return {partition: failed for partition, failed in self.failed.items() if partition not in self.done}
 
-@dataclass
-class Execution:
-    """A SQL execution."""
-
-    id: int
-    description: str
-    started: int
-    plan: PlanNode
-    """The last one: with adaptive execution, the one that ran."""
-    conf: dict[str, str] = field(default_factory=dict)
-    """What the session had set."""
-    ended: int | None = None
-    error: str = ""
+    def tasks(self) -> list[Task]:
+        """One task for each partition, in the order in which Spark starts them; of those never done the longest run."""
+        every = self.done | {partition: failed.longest for partition, failed in self.never_done().items()}
+        return [every[partition] for partition in sorted(every)]
 
 
 @dataclass
@@ -101,30 +113,51 @@ class Application:
     name: str = ""
     spark: str = ""
     conf: dict[str, str] = field(default_factory=dict)
-    cores: dict[str, int] = field(default_factory=dict)
-    """By executor, of all that ever were."""
-    most_cores: int = 0
-    """The most cores at a time."""
-    executions: dict[int, Execution] = field(default_factory=dict)
-    stages: dict[tuple[int, int], Stage] = field(default_factory=dict)
-    hot_keys: dict[int, list[str]] = field(default_factory=dict)
-    """By execution, the heaviest keys that Saltwise's own events told."""
-
-    def stages_of(self, execution: int) -> list[Stage]:
-        """The attempts of stages of an execution."""
-        return [stage for stage in self.stages.values() if stage.execution == execution]
 
 
-def application(lines: Iterable[bytes], with_keys: bool = False) -> Application:
-    """Read the lines of an event log. Events that it does not know, and lines that are no JSON, are passed over.
+class HotKeys(NamedTuple):
+    """What Saltwise's own event says of a GROUP BY."""
+
+    keys: Sequence[str]
+    """Its grouping columns."""
+    hot: Sequence[str]
+    """Its heaviest keys, with their rows."""
+
+
+@dataclass
+class Execution:
+    """A SQL execution."""
+
+    id: int
+    application: Application
+    description: str
+    started: int
+    plan: PlanNode
+    """The last one: with adaptive execution, the one that ran."""
+    conf: dict[str, str] = field(default_factory=dict)
+    """What the session had set."""
+    ended: int | None = None
+    error: str = ""
+    stages: dict[int, Stage] = field(default_factory=dict)
+    hot_keys: list[HotKeys] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it took; None if the log ends before."""
+        return None if self.ended is None else (self.ended - self.started) / 1000
+
+
+def executions(lines: Iterable[bytes], with_keys: bool = False) -> Iterator[Execution]:
+    """Yield the SQL executions of an event log, each one soon after its end.
+
+    Events that it does not know, and lines that are no JSON, are passed over. Executions that never ended come last.
 
     Args:
         lines: without line ends.
         with_keys: whether to keep the hot keys that Saltwise's own events tell.
 
-    >>> log = [b'{"Event":"SparkListenerApplicationStart","App Name":"nightly","App ID":"app-1","Timestamp":0}']
-    >>> application(log).name
-    'nightly'
+    >>> list(executions([b'{"Event":"SparkListenerApplicationStart","App Name":"nightly","App ID":"app-1"}']))
+    []
     """
     reader = _Reader(with_keys)
     for line in lines:
@@ -138,14 +171,23 @@ def application(lines: Iterable[bytes], with_keys: bool = False) -> Application:
             handle(json.loads(line))
         except (ValueError, ArithmeticError, RecursionError, LookupError, TypeError, AttributeError):
             continue  # of another Spark, or damaged
-    return reader.found
+        while len(reader.ended) > _LATE:
+            yield reader.settled(reader.ended.popleft())
+    for number in [*reader.ended, *(each for each in reader.executions if each not in reader.ended)]:
+        yield reader.settled(number)
 
 
 class _Reader:
     def __init__(self, with_keys: bool) -> None:
-        self.found = Application()
-        self.now_cores = 0
+        self.application = Application()
+        self.executions: dict[int, Execution] = {}
+        self.ended: deque[int] = deque()
         self.execution_of: dict[int, int] = {}
+        """By stage."""
+        self.cores: dict[str, int] = {}
+        """By executor, of those that live."""
+        self.now = 0
+        """Milliseconds of the last task event."""
         sql = _SQL.encode()
         self.handlers = {
             b"SparkListenerLogStart": self.log_start,
@@ -155,6 +197,7 @@ class _Reader:
             b"SparkListenerExecutorRemoved": self.executor_removed,
             b"SparkListenerJobStart": self.job_start,
             b"SparkListenerStageCompleted": self.stage_completed,
+            b"SparkListenerTaskStart": self.task_start,
             b"SparkListenerTaskEnd": self.task_end,
             sql + b"ExecutionStart": self.execution_start,
             sql + b"AdaptiveExecutionUpdate": self.plan_update,
@@ -163,73 +206,90 @@ class _Reader:
         if with_keys:
             self.handlers[_GROUP_BY] = self.group_by
 
+    def settled(self, number: int) -> Execution:
+        """Return an execution, and forget it. Tasks of it that still run have run until now."""
+        execution = self.executions.pop(number)
+        for id, stage in execution.stages.items():
+            del self.execution_of[id]
+            for partition, since in stage.running.values():
+                _add_failed(stage, partition, Task(max(0, self.now - since), 0, 0, 0))
+        return execution
+
     def group_by(self, event: dict[str, Any]) -> None:
-        keys = self.found.hot_keys.setdefault(event["executionId"], [])
-        keys += [f"{key} ({rows:,} rows)" for key, rows in zip(event["hotKeys"], event["hotRows"], strict=True)]
+        hot = [f"{key} ({rows:,} rows)" for key, rows in zip(event["hotKeys"], event["hotRows"], strict=True)]
+        self.executions[event["executionId"]].hot_keys.append(HotKeys(event["keys"], hot))
 
     def log_start(self, event: dict[str, Any]) -> None:
-        self.found.spark = event.get("Spark Version", "")
+        self.application.spark = event.get("Spark Version", "")
 
     def application_start(self, event: dict[str, Any]) -> None:
-        self.found.name, self.found.id = event.get("App Name", ""), event.get("App ID") or ""
+        self.application.name, self.application.id = event.get("App Name", ""), event.get("App ID") or ""
 
     def environment(self, event: dict[str, Any]) -> None:
-        self.found.conf.update(event.get("Spark Properties", {}))
+        self.application.conf.update(event.get("Spark Properties", {}))
 
     def executor_added(self, event: dict[str, Any]) -> None:
-        cores = event["Executor Info"]["Total Cores"]
-        self.found.cores[event["Executor ID"]] = cores
-        self.now_cores += cores
-        self.found.most_cores = max(self.found.most_cores, self.now_cores)
+        self.cores[event["Executor ID"]] = int(event["Executor Info"]["Total Cores"])
 
     def executor_removed(self, event: dict[str, Any]) -> None:
-        self.now_cores -= self.found.cores.get(event["Executor ID"], 0)
+        self.cores.pop(event["Executor ID"], None)
 
     def job_start(self, event: dict[str, Any]) -> None:
-        execution = (event.get("Properties") or {}).get("spark.sql.execution.id")
-        if execution is not None:
-            for stage in event["Stage IDs"]:
-                self.execution_of[stage] = int(execution)
+        execution = self.executions.get(int((event.get("Properties") or {})["spark.sql.execution.id"]))
+        for id in event["Stage IDs"] if execution is not None else ():
+            # A later job may name the stages of an earlier one, whose output it takes.
+            if execution is not None and id not in self.execution_of:
+                self.execution_of[id] = execution.id
+                execution.stages[id] = Stage(id)
 
-    def stage(self, id: int, attempt: int) -> Stage:
-        found = self.found.stages.get((id, attempt))
-        if found is None:
-            found = self.found.stages[id, attempt] = Stage(id, attempt, self.execution_of.get(id))
-        return found
+    def stage(self, id: int) -> Stage:
+        return self.executions[self.execution_of[id]].stages[id]
 
     def stage_completed(self, event: dict[str, Any]) -> None:
         info = event["Stage Info"]
-        stage = self.stage(info["Stage ID"], info["Stage Attempt ID"])
-        stage.accumulators.update(each["ID"] for each in info.get("Accumulables", ()))
+        self.stage(info["Stage ID"]).accumulators.update(each["ID"] for each in info.get("Accumulables", ()))
+
+    def task_start(self, event: dict[str, Any]) -> None:
+        info = event["Task Info"]
+        self.now = max(self.now, info["Launch Time"])
+        self.stage(event["Stage ID"]).running[info["Task ID"]] = (_partition(info), info["Launch Time"])
 
     def task_end(self, event: dict[str, Any]) -> None:
-        stage = self.stage(event["Stage ID"], event["Stage Attempt ID"])
         reason, info, metrics = event["Task End Reason"], event["Task Info"], event.get("Task Metrics") or {}
+        self.now = max(self.now, info["Finish Time"])
+        stage = self.stage(event["Stage ID"])
+        stage.running.pop(info.get("Task ID"), None)
         read = metrics.get("Shuffle Read Metrics") or {}
-        rows, size = (
+        task = Task(
+            info["Finish Time"] - info["Launch Time"],
             read.get("Total Records Read", 0),
             read.get("Remote Bytes Read", 0) + read.get("Local Bytes Read", 0),
+            metrics.get("Memory Bytes Spilled", 0),
         )
-        if reason["Reason"] != "Success":
+        stage.reads_shuffle |= task.rows > 0
+        stage.slots = max(stage.slots, sum(self.cores.values()) // self._task_cpus())
+        if reason["Reason"] == "Success":
+            stage.done[_partition(info)] = task
+        else:
             why = _first_line(reason)
+            if any(text in why for text in _NO_FAILURE):
+                return
             stage.failures[why] = stage.failures.get(why, 0) + 1
-            stage.lost_millis += info["Finish Time"] - info["Launch Time"]
-            stage.failed_rows = max(stage.failed_rows, rows)
-            return
-        if rows:
-            stage.reads_shuffle = True
-        elif not stage.reads_shuffle:
-            files = metrics.get("Input Metrics") or {}
-            rows, size = files.get("Records Read", 0), files.get("Bytes Read", 0)
-        tasks = stage.tasks
-        tasks.millis.append(info["Finish Time"] - info["Launch Time"])
-        tasks.rows.append(rows)
-        tasks.bytes.append(size)
-        tasks.spilled.append(metrics.get("Memory Bytes Spilled", 0))
+            stage.lost_millis += task.millis
+            _add_failed(stage, _partition(info), task)
+        updates = info.get("Accumulables") or ()
+        if task.millis > stage.slowest and updates:
+            stage.slowest = task.millis
+            stage.accumulators.update(each["ID"] for each in updates)
+            stage.updates = {each["ID"]: int(each["Update"]) for each in updates if _is_whole(each.get("Update"))}
+
+    def _task_cpus(self) -> int:
+        return max(1, int(self.application.conf.get("spark.task.cpus", 1)))
 
     def execution_start(self, event: dict[str, Any]) -> None:
-        self.found.executions[event["executionId"]] = Execution(
+        self.executions[event["executionId"]] = Execution(
             event["executionId"],
+            self.application,
             event.get("description", ""),
             event["time"],
             PlanNode.of(event["sparkPlanInfo"]),
@@ -237,14 +297,27 @@ class _Reader:
         )
 
     def plan_update(self, event: dict[str, Any]) -> None:
-        execution = self.found.executions.get(event["executionId"])
-        if execution is not None:
-            execution.plan = PlanNode.of(event["sparkPlanInfo"])
+        self.executions[event["executionId"]].plan = PlanNode.of(event["sparkPlanInfo"])
 
     def execution_end(self, event: dict[str, Any]) -> None:
-        execution = self.found.executions.get(event["executionId"])
-        if execution is not None:
+        execution = self.executions[event["executionId"]]
+        if execution.ended is None:
             execution.ended, execution.error = event["time"], event.get("errorMessage") or ""
+            self.ended.append(execution.id)
+
+
+def _partition(info: dict[str, Any]) -> int:
+    """Return the partition of a task. Its index counts only the tasks of its attempt of the stage."""
+    return int(info.get("Partition ID", info["Index"]))
+
+
+def _add_failed(stage: Stage, partition: int, task: Task) -> None:
+    before = stage.failed.get(partition, Failed(0, task))
+    stage.failed[partition] = Failed(before.runs + 1, max(before.longest, task))
+
+
+def _is_whole(update: object) -> bool:
+    return isinstance(update, int) or (isinstance(update, str) and update.isdigit())
 
 
 def _first_line(reason: dict[str, Any]) -> str:

@@ -36,6 +36,11 @@ class EventLogError(SaltwiseError):
             f"{str(path)!r} is not an event log that can be read, because {why}; give one that Spark wrote."
         )
 
+    @classmethod
+    def of(cls, path: Path, error: Exception) -> EventLogError:
+        """Return the error of a log; one of the file system says its reason."""
+        return error if isinstance(error, cls) else cls(path, str(error))
+
 
 @dataclass(frozen=True)
 class EventLog:
@@ -79,7 +84,7 @@ class EventLog:
 
 
 def event_logs(path: Path) -> list[EventLog]:
-    """Return the logs at a path: of a file, of a folder that rolls, or of all that lie in a folder, by name.
+    """Return the logs at a path: of a file, of a folder that rolls, or of all that lie below a folder, by name.
 
     Raises:
         EventLogError: there is none.
@@ -88,27 +93,34 @@ def event_logs(path: Path) -> list[EventLog]:
         return [EventLog(path, (path,))]
     if not path.is_dir():
         raise EventLogError(path, "it is not there")
-    if path.name.startswith(ROLLING):
-        return [_rolling(path)]
-    found = []
-    for each in sorted(path.iterdir()):
-        if each.is_dir() and each.name.startswith(ROLLING):
-            found.append(_rolling(each))
-        elif each.is_file() and not each.name.startswith(".") and _codec(each) is not None:
-            found.append(EventLog(each, (each,)))
+    found = [*_below(path)]
     if not found:
         raise EventLogError(path, "the folder has no event log")
     return found
 
 
+def _below(folder: Path) -> Iterator[EventLog]:
+    if folder.name.startswith(ROLLING):
+        rolling = _rolling(folder)
+        if rolling.files:  # a new one has none
+            yield rolling
+        return
+    for each in sorted(folder.iterdir()):
+        if each.name.startswith("."):
+            continue
+        if each.is_dir():
+            yield from _below(each)
+        elif each.is_file() and _codec(each) is not None:
+            yield EventLog(each, (each,))
+
+
 def _rolling(folder: Path) -> EventLog:
     numbered = sorted(
-        (int(found[1]), ".compact" not in file.name, file)
+        (int(found[1]), not file.name.endswith(".compact"), file)
         for file in folder.iterdir()
-        if (found := _EVENTS.match(file.name)) is not None
+        # A compaction in progress replaces nothing yet.
+        if (found := _EVENTS.match(file.name)) is not None and not file.name.endswith(".compact.inprogress")
     )
-    if not numbered:
-        raise EventLogError(folder, "it has no file events_1_…")
     since = max((number for number, is_whole, _ in numbered if not is_whole), default=0)
     kept = [file for number, is_whole, file in numbered if number > since or (number == since and not is_whole)]
     return EventLog(folder, tuple(kept))

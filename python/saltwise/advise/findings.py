@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from statistics import median
+from typing import Any
 
-from ..sizes import bytes_of
-from .application import Application, Execution, PlanNode, Stage
-from .fragments import Fragment, Kind, fragments, keys_of, kind_of, needs_shuffle
+from .advice import advice, advisory_bytes
+from .application import Execution, Stage, Task
+from .fragments import Fragment, Kind, Read, fragments, keys_of, kind_of, needs_shuffle, partitions_of
 from .schedule import Range, gain, makespan
 
 MIN_SECONDS = 1.0
 """Less than that is not worth a change."""
+MIN_SECONDS_OF_ONE = 0.05
+"""Less than that is noise, however often it happens."""
 UNEVEN = 2.0
-"""The slowest task takes so many times the mean, if a stage is uneven."""
+"""The slowest task takes so many times the mean of the others, if a stage is uneven."""
 SKEWED = 1.5
-"""It has read so many times the mean of the rows or bytes, if its keys are the cause."""
-DEFAULT_THRESHOLD = "256m"
-"""Spark splits no partition of a join that has fewer bytes, unless a conf says otherwise."""
-OUT_OF_MEMORY = ("OutOfMemory", "SparkOutOfMemoryError", "exit code 137", "Container killed")
+"""It has read so many times the mean of the others in rows or bytes, if its keys are the cause."""
+OUT_OF_MEMORY = (
+    "OutOfMemory",
+    "code 137",
+    "Exit status: 137",
+    "code 52",
+    "Container killed",
+    "Cannot grow BufferHolder",
+    "Python worker exited unexpectedly",
+)
+KEPT_TASKS = 1000
+"""Tasks of a stage that are kept, the slowest ones."""
+_BATCH = re.compile(r"\bbatch = \d+")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A stage whose keys were skewed."""
+    """A stage whose keys were skewed, or the same one in many executions of a query."""
 
     application: str
     execution: int
@@ -33,20 +46,29 @@ class Finding:
     kind: Kind
     operator: str
     keys: list[str]
+    tasks: int
+    """How many tasks the stage had."""
     seconds: list[float]
-    """Of each task, the slowest first."""
+    """Of each task, the slowest first, at most a thousand."""
+    task_rows: list[int]
+    """What these read, in the same order."""
+    task_bytes: list[int]
     slowest: float
     """Seconds of the slowest task."""
     median: float
     """Seconds of the median task."""
+    unfinished: bool
+    """Whether some task never ended well, so that it took longer than what the log tells."""
     took: float
     """Seconds of the stage on the log's cores, by list scheduling."""
     gain: Range
-    """Seconds that it would take less if tasks were even."""
+    """Seconds that it would take less if tasks were even, in all executions together."""
+    times: int
+    """In how many executions it was found. The other figures are of the one with the most to gain."""
     rows: float
-    """Rows of the slowest task by the mean."""
+    """Rows of the slowest task by the mean of the others."""
     bytes: float
-    """Bytes of the slowest task by the mean."""
+    """Bytes of the slowest task by the mean of the others."""
     spilled: int
     """Bytes spilled by its tasks."""
     failures: dict[str, int]
@@ -58,129 +80,138 @@ class Finding:
     advice: str
 
     @property
-    def tasks(self) -> int:
-        """How many tasks the stage had."""
-        return len(self.seconds)
+    def out_of_memory(self) -> int:
+        """How many of its tasks failed for want of memory."""
+        return sum(count for why, count in self.failures.items() if _is_out_of_memory(why))
 
 
-def findings(application: Application) -> list[Finding]:
-    """Return what was skewed: queries that failed first, then the largest gain."""
-    found = []
-    for execution in application.executions.values():
-        parts = fragments(execution.plan)
-        by_stage: dict[int, list[Stage]] = {}
-        for stage in application.stages_of(execution.id):
-            by_stage.setdefault(stage.id, []).append(stage)
-        for attempts in by_stage.values():
-            each = _finding(application, execution, attempts, parts)
-            if each is not None:
-                found.append(each)
-    return sorted(found, key=lambda each: (not each.failed, -each.gain.most))
+def findings(executions: Iterable[Execution]) -> list[Finding]:
+    """Return what was skewed: queries that failed first, then the largest gain.
+
+    Micro-batches of a stream, and executions of one description, are one finding if operator, keys and advice agree.
+    """
+    found: dict[tuple[Any, ...], Finding] = {}
+    for execution in executions:
+        for each in _of_execution(execution):
+            query = _BATCH.sub("", each.description)
+            same = (each.application, query, each.kind, each.operator, tuple(each.keys), each.advice)
+            found[same] = _together(found[same], each) if same in found else each
+    worth = [each for each in found.values() if each.gain.most >= MIN_SECONDS]
+    return sorted(worth, key=lambda each: (not each.failed, -each.gain.most))
 
 
-def _finding(
-    application: Application, execution: Execution, attempts: list[Stage], parts: list[Fragment]
-) -> Finding | None:
-    stage = max(attempts, key=lambda each: len(each.tasks))
-    tasks, cores = stage.tasks, application.most_cores or 1
-    failures: dict[str, int] = {}
-    for attempt in attempts:
-        for why, count in attempt.failures.items():
-            failures[why] = failures.get(why, 0) + count
-    memory = any(name in why for why in failures for name in OUT_OF_MEMORY)
-    possible, skewed = _skew(stage, cores)
-    if memory:
-        lost = sum(attempt.lost_millis for attempt in attempts) / 1000
-        mean = sum(tasks.rows) / len(tasks) if tasks.rows else 0.0
-        skewed = skewed or max(attempt.failed_rows for attempt in attempts) >= SKEWED * mean
-        possible = Range(possible.least, possible.most + lost)
-    if not skewed or possible.most < MIN_SECONDS:
+def _together(one: Finding, other: Finding) -> Finding:
+    """Return one finding for both; its figures are those of the one that gains more."""
+    more = max(one, other, key=lambda each: (each.failed, each.gain.most / each.times))
+    both = Range(one.gain.least + other.gain.least, one.gain.most + other.gain.most)
+    return replace(more, gain=both, times=one.times + other.times)
+
+
+def _of_execution(execution: Execution) -> Iterator[Finding]:
+    parts: list[Fragment] = []
+    for stage in execution.stages.values():
+        tasks = stage.tasks()
+        if not stage.reads_shuffle or not tasks or max(task.millis for task in tasks) < 1000 * MIN_SECONDS_OF_ONE:
+            continue
+        parts = parts or fragments(execution.plan)
+        found = _of_stage(execution, stage, tasks, parts)
+        if found is not None:
+            yield found
+
+
+def _of_stage(execution: Execution, stage: Stage, tasks: list[Task], parts: list[Fragment]) -> Finding | None:
+    place = _place(stage, parts)
+    if place is None:
         return None
-    node = _operator(stage, parts)
-    if node is None:
+    fragment, read = place
+    node = needs_shuffle(read)
+    conf = execution.application.conf | execution.conf
+    if node is None or not _is_skewed(stage, tasks, read, advisory_bytes(conf)):
         return None
-    kind, keys = kind_of(node), keys_of(node)
-    seconds = sorted((millis / 1000 for millis in tasks.millis), reverse=True)
-    slowest = _slowest(tasks.millis)
+    millis = [task.millis for task in tasks]
+    possible = gain(millis, stage.slots)
+    if any(map(_is_out_of_memory, stage.failures)):
+        possible = Range(possible.least, possible.most + stage.lost_millis / 1000)
+    if possible.most < MIN_SECONDS_OF_ONE:
+        return None
+    keys = keys_of(node, execution.plan)
+    slowest = _slowest(tasks)
+    by_time = sorted(tasks, key=lambda task: -task.millis)
+    shown = by_time[:KEPT_TASKS]
     return Finding(
-        application.id,
+        execution.application.id,
         execution.id,
         execution.description,
         stage.id,
-        kind,
+        kind_of(node) if node is not read.exchange else Kind.REPARTITION,
         node.name,
         keys,
-        seconds,
-        max(seconds, default=0.0),
-        median(seconds) if seconds else 0.0,
-        makespan(tasks.millis, cores),
+        len(tasks),
+        [task.millis / 1000 for task in shown],
+        [task.rows for task in shown],
+        [task.bytes for task in shown],
+        by_time[0].millis / 1000,
+        median(millis) / 1000,
+        bool(stage.never_done()),
+        makespan(millis, stage.slots),
         possible,
-        _by_mean(tasks.rows, slowest),
-        _by_mean(tasks.bytes, slowest),
-        sum(tasks.spilled),
-        failures,
+        1,
+        _by_others([task.rows for task in tasks], slowest),
+        _by_others([task.bytes for task in tasks], slowest),
+        sum(task.spilled for task in tasks),
+        stage.failures,
         bool(execution.error),
-        application.hot_keys.get(execution.id, []),
-        _advice(kind, keys, application.conf | execution.conf, max(tasks.bytes, default=0)),
+        [hot for told in execution.hot_keys if list(told.keys) == keys for hot in told.hot],
+        advice(node, keys, fragment, read, conf, [task.bytes for task in tasks]),
     )
 
 
-def _skew(stage: Stage, cores: int) -> tuple[Range, bool]:
-    """Return what even tasks would gain, and whether tasks are uneven because one reads more than the others."""
-    tasks = stage.tasks
-    if len(tasks) < 2 or not stage.reads_shuffle:
-        return Range(0.0, 0.0), False
-    slowest = _slowest(tasks.millis)
-    uneven = tasks.millis[slowest] >= UNEVEN * sum(tasks.millis) / len(tasks)
-    fuller = max(_by_mean(tasks.rows, slowest), _by_mean(tasks.bytes, slowest)) >= SKEWED
-    return gain(tasks.millis, cores), uneven and fuller
+def _is_skewed(stage: Stage, tasks: list[Task], read: Read, advisory: int) -> bool:
+    """Say whether one task takes longer than the others since it has more rows than they do."""
+    slowest = _slowest(tasks)
+    task = tasks[slowest]
+    if len(tasks) == 1:
+        # Adaptive execution has joined all partitions of a shuffle, and what they hold is more than it would join.
+        return partitions_of(read.exchange) > 1 and task.bytes > advisory
+    if len(stage.done) * 2 < len(tasks):
+        return False  # what the others would have taken is not known
+    if any(map(_is_out_of_memory, stage.failures)) and _failed_by_size(stage):
+        return True
+    if _by_others([each.millis for each in tasks], slowest) < UNEVEN:
+        return False
+    unknown = not task.rows and not task.bytes  # it never ended, and told nothing
+    fuller = max(
+        _by_others([each.rows for each in tasks], slowest), _by_others([each.bytes for each in tasks], slowest)
+    )
+    return unknown or fuller >= SKEWED
 
 
-def _slowest(millis: Sequence[int]) -> int:
-    return max(range(len(millis)), key=millis.__getitem__, default=0)
+def _failed_by_size(stage: Stage) -> bool:
+    """Say whether a task failed that had more rows than the others. One that told nothing must have failed again."""
+    mean = sum(task.rows for task in stage.done.values()) / len(stage.done) if stage.done else 0.0
+    return any(
+        failed.longest.rows >= SKEWED * mean if failed.longest.rows else failed.runs > 1
+        for failed in stage.failed.values()
+    )
 
 
-def _operator(stage: Stage, parts: list[Fragment]) -> PlanNode | None:
-    """Return the operator for whose sake the rows of a stage were shuffled."""
+def _place(stage: Stage, parts: list[Fragment]) -> tuple[Fragment, Read] | None:
+    """Return what the stage runs, and the shuffle from which its slowest task took most of its rows."""
     part = max(parts, key=lambda part: len(part.accumulators & stage.accumulators), default=None)
-    if part is None or not part.accumulators & stage.accumulators:
+    if part is None or not part.accumulators & stage.accumulators or not part.reads:
         return None
-    return next((found for above in part.reads if (found := needs_shuffle(above)) is not None), None)
+    return part, max(part.reads, key=lambda read: stage.updates.get(read.exchange.reads, 0))
 
 
-def _by_mean(values: Sequence[int], i: int) -> float:
-    total = sum(values)
-    return values[i] * len(values) / total if total else 1.0
+def _slowest(tasks: Sequence[Task]) -> int:
+    return max(range(len(tasks)), key=lambda i: tasks[i].millis)
 
 
-def _advice(kind: Kind, keys: list[str], conf: dict[str, str], fullest: int) -> str:
-    named = ", ".join(keys)
-    match kind:
-        case Kind.AGGREGATE:
-            return f"set spark.saltwise.enabled=true, or write /*+ SKEW_GROUPBY */ in the SELECT that groups by {named}"
-        case Kind.GROUP_MAP:
-            return (
-                f"df.skew_groupby({named}) places the groups evenly; if one group alone is too large, "
-                "write the function as a saltwise.Aggregator, whose parts merge"
-            )
-        case Kind.JOIN:
-            return _join_advice(conf, fullest)
-        case Kind.STATE:
-            return "saltwise.StateBalancer moves state partitions to other executors"
-    return (
-        "set spark.saltwise.placement.enabled=true, which spreads the keys evenly; nothing helps a key that alone has "
-        "too many rows, because a window needs all of them in one task"
-    )
+def _by_others(values: Sequence[int], i: int) -> float:
+    """Return a value as a multiple of the mean of the others; 1 where there is nothing to compare."""
+    others = sum(values) - values[i]
+    return values[i] * (len(values) - 1) / others if others else (float(len(values)) if values[i] else 1.0)
 
 
-def _join_advice(conf: dict[str, str], fullest: int) -> str:
-    """Say how Spark comes to split the fullest partition of a join, of so many bytes."""
-    adaptive = "spark.sql.adaptive"
-    for switch in (f"{adaptive}.enabled", f"{adaptive}.skewJoin.enabled"):
-        if conf.get(switch) == "false":
-            return f"set {switch}=true: Spark itself then splits skewed partitions of joins"
-    least = f"{adaptive}.skewJoin.skewedPartitionThresholdInBytes"
-    if fullest <= bytes_of(least, conf.get(least, DEFAULT_THRESHOLD)):
-        below = f"{fullest >> 21}m" if fullest >> 21 else f"{max(1, fullest >> 11)}k"
-        return f"set {least}={below}: Spark itself then splits this join's partitions"
-    return f"set {adaptive}.forceOptimizeSkewedJoin=true: Spark itself then splits this join's partitions"
+def _is_out_of_memory(why: str) -> bool:
+    return any(text in why for text in OUT_OF_MEMORY)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 from .application import PlanNode
 
 EXCHANGES = ("Exchange", "ShuffleQueryStage", "BroadcastQueryStage", "ReusedExchange", "BroadcastExchange")
+PARTIAL = "functions=[partial_"
+"""In the text of an aggregate that needs no shuffle."""
 
 
 class Kind(Enum):
@@ -18,9 +21,24 @@ class Kind(Enum):
     AGGREGATE = "aggregate"
     WINDOW = "window"
     GROUP_MAP = "group map in Python"
+    OTHER_GROUP_MAP = "group map"
     STATE = "group with state"
     JOIN = "join"
+    REPARTITION = "repartition"
     OTHER = "other"
+
+
+class Read(NamedTuple):
+    """A shuffle that a fragment reads."""
+
+    exchange: PlanNode
+    above: Sequence[PlanNode]
+    """The operators above it, the lowest one first."""
+
+    @property
+    def below(self) -> Iterator[PlanNode]:
+        """The operators that wrote it, down to the exchanges below."""
+        return _until_exchanges(self.exchange.children)
 
 
 @dataclass
@@ -28,12 +46,15 @@ class Fragment:
     """The operators between two exchanges."""
 
     nodes: list[PlanNode] = field(default_factory=list)
-    reads: list[list[PlanNode]] = field(default_factory=list)
-    """For each shuffle that it reads: the operators above it, the lowest one first."""
+    reads: list[Read] = field(default_factory=list)
 
     @property
     def accumulators(self) -> frozenset[int]:
         return frozenset().union(*(node.metrics for node in self.nodes))
+
+    def has(self, *names: str) -> bool:
+        """Whether it has an operator whose name begins so."""
+        return any(node.name.startswith(names) for node in self.nodes)
 
 
 def fragments(plan: PlanNode) -> list[Fragment]:
@@ -51,7 +72,7 @@ def _begun(found: list[Fragment]) -> Fragment:
 def _cut(node: PlanNode, found: list[Fragment], current: Fragment, above: list[PlanNode]) -> None:
     if node.name.startswith(EXCHANGES):
         if not node.name.startswith("Broadcast"):
-            current.reads.append(above[::-1])
+            current.reads.append(Read(_innermost(node), above[::-1]))
         for child in node.children:
             _below(child, found)
         return
@@ -60,8 +81,22 @@ def _cut(node: PlanNode, found: list[Fragment], current: Fragment, above: list[P
         _cut(child, found, current, [*above, node])
 
 
+def _innermost(node: PlanNode) -> PlanNode:
+    """Return the exchange itself: a query stage has it as a child, and a reused one has the original."""
+    while node.children and node.children[0].name.startswith(EXCHANGES):
+        node = node.children[0]
+    return node
+
+
+def _until_exchanges(nodes: Sequence[PlanNode]) -> Iterator[PlanNode]:
+    for node in nodes:
+        if not node.name.startswith(EXCHANGES):
+            yield node
+            yield from _until_exchanges(node.children)
+
+
 def _below(node: PlanNode, found: list[Fragment]) -> None:
-    """Begin the fragment that writes an exchange. A query stage has its exchange as a child."""
+    """Begin the fragment that writes an exchange."""
     if node.name.startswith(EXCHANGES):
         for child in node.children:
             _below(child, found)
@@ -77,37 +112,77 @@ def kind_of(node: PlanNode) -> Kind:
     """
     name = node.name
     if name.endswith(("HashAggregate", "SortAggregate")):
-        return Kind.AGGREGATE
-    if name.startswith(("Window", "ArrowWindowPython", "WindowInPandas")):
+        return Kind.OTHER if PARTIAL in node.text else Kind.AGGREGATE
+    # A WindowGroupLimit keeps the first rows of each key, for the window above it.
+    if name.startswith(("Window", "ArrowWindowPython", "WindowInPandas")) and name != "WindowGroupLimit":
         return Kind.WINDOW
-    if "WithState" in name:
+    if "WithState" in name or name.startswith("StreamingSymmetricHashJoin"):
         return Kind.STATE
-    if name.startswith(
-        ("FlatMapGroupsIn", "FlatMapCoGroupsIn", "AggregateInPandas", "ArrowAggregatePython", "MapGroups")
-    ):
+    if name.startswith(("FlatMapGroupsInR", "MapGroups")):
+        return Kind.OTHER_GROUP_MAP
+    if name.startswith(("FlatMapGroupsIn", "FlatMapCoGroupsIn", "AggregateInPandas", "ArrowAggregatePython")):
         return Kind.GROUP_MAP
     if "Join" in name and not name.startswith("Broadcast"):
         return Kind.JOIN
     return Kind.OTHER
 
 
-def needs_shuffle(above: list[PlanNode]) -> PlanNode | None:
-    """Return the operator for whose sake rows were shuffled: the lowest one above the exchange that groups them."""
-    return next((node for node in above if kind_of(node) is not Kind.OTHER), None)
+def needs_shuffle(read: Read) -> PlanNode | None:
+    """Return the operator for whose sake rows were shuffled.
+
+    It is the lowest one above the exchange that groups them, or the exchange itself where the query asked for it.
+    """
+    if "REPARTITION_BY" in read.exchange.text:
+        return read.exchange
+    return next((node for node in read.above if kind_of(node) is not Kind.OTHER), None)
 
 
-def keys_of(node: PlanNode) -> list[str]:
+def partitions_of(exchange: PlanNode) -> int:
+    """Return into how many partitions an exchange hashes rows; 1 if it does not hash them.
+
+    >>> partitions_of(PlanNode("Exchange", "Exchange hashpartitioning(k#1L, 200), [plan_id=7]", frozenset(), ()))
+    200
+    """
+    found = re.search(r"hashpartitioning\(.*?, ?(\d+)\)", exchange.text)
+    return int(found[1]) if found else 1
+
+
+def keys_of(node: PlanNode, plan: PlanNode) -> list[str]:
     """Return the grouping columns of an operator as its plan names them, without Spark's numbers.
 
     >>> text = "ObjectHashAggregate(keys=[day#7, user id#9L], functions=[collect_list(v#3, 0, 0)])"
-    >>> keys_of(PlanNode("ObjectHashAggregate", text, frozenset(), ()))
+    >>> node = PlanNode("ObjectHashAggregate", text, frozenset(), ())
+    >>> keys_of(node, node)
     ['day', 'user id']
     """
-    lists = list(_bracketed(node.text))
-    if not lists:
-        return []
-    at = 1 if kind_of(node) is Kind.WINDOW else 0
-    return [re.sub(r"#\d+L?", "", key).strip() for key in _split(lists[min(at, len(lists) - 1)])]
+    if kind_of(node) is Kind.OTHER_GROUP_MAP:
+        return []  # its text has functions where others have keys
+    if node.name.startswith(EXCHANGES):
+        found = re.search(r"hashpartitioning\((.*), ?\d+\)", node.text)
+        keys = _split(found[1]) if found else []
+    else:
+        lists = list(_bracketed(node.text))
+        at = 1 if kind_of(node) is Kind.WINDOW else 0
+        keys = _split(lists[min(at, len(lists) - 1)]) if lists else []
+    return [re.sub(r"#\d+L?", "", _computed(key, plan)).strip() for key in keys]
+
+
+def _computed(key: str, plan: PlanNode) -> str:
+    """Return the expression of a key that Spark computes below the operator under a name of its own."""
+    if not key.startswith("_groupingexpression#"):
+        return key
+    suffix = f" AS {key}"
+    return next(
+        (
+            part.removesuffix(suffix)
+            for node in plan
+            if suffix in node.text
+            for listed in _bracketed(node.text)
+            for part in _split(listed)
+            if part.endswith(suffix)
+        ),
+        key,
+    )
 
 
 def _bracketed(text: str) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from ..tables import counted
 from .findings import Finding
 from .schedule import Range
 
@@ -34,7 +35,7 @@ def page(found: Sequence[Finding], gain: Range, title: str) -> str:
     rows = "".join(
         f"<tr><td class=number>{each.gain:.1f}</td><td class=number>{each.took:.1f}</td>"
         f"<td>{escape(each.kind.value)} by {escape(', '.join(each.keys) or '?')}</td>"
-        f"<td><a href='#f{i}'>{escape(each.description) or 'tasks'}</a>{_place(each)}</td></tr>"
+        f"<td>{_linked(i, escape(each.description) or 'tasks')}{_place(each)}</td></tr>"
         for i, each in enumerate(found)
     )
     table = (
@@ -52,21 +53,42 @@ def page(found: Sequence[Finding], gain: Range, title: str) -> str:
     )
 
 
+def _linked(i: int, text: str) -> str:
+    return f"<a href='#f{i}'>{text}</a>" if i < DRAWN else text
+
+
+def notes(each: Finding) -> list[str]:
+    """Return what else there is to say of a finding, a sentence each."""
+    said = []
+    if each.times > 1:
+        said.append(f"It was found in {each.times:,} executions.")
+    if each.unfinished:
+        said.append("A task never ended well, so all figures are what is known at least.")
+    if each.spilled:
+        said.append(f"Its tasks spilled {each.spilled / 2**20:,.0f} MB.")
+    if each.out_of_memory:
+        said.append(f"{counted(each.out_of_memory, 'task')} failed for want of memory.")
+    if each.hot_keys:
+        said.append(f"Hot keys: {', '.join(each.hot_keys)}.")
+    if each.failed:
+        said.append("The query failed.")
+    return said
+
+
 def _place(each: Finding) -> str:
     return f"<small>{escape(each.application)}, query {each.execution}, stage {each.stage}</small>"
 
 
 def _section(i: int, each: Finding) -> str:
-    notes = [
-        f"{each.tasks} tasks: the slowest took {each.slowest:.1f} s, the median {each.median:.1f} s",
-        f"the slowest read {each.rows:.1f} times the mean of rows and {each.bytes:.1f} times that of bytes",
+    said = [
+        f"{counted(each.tasks, 'task')}: the slowest took {each.slowest:.1f} s, the median {each.median:.1f} s.",
+        f"The slowest read {each.rows:.1f} times the rows of the others, and {each.bytes:.1f} times their bytes.",
+        *notes(each),
+        *(f"{count} times: {why}." for why, count in each.failures.items()),
     ]
-    if each.spilled:
-        notes.append(f"{each.spilled / 2**20:,.0f} MB spilled")
-    notes += [f"{count} times: {escape(why)}" for why, count in each.failures.items()]
     return (
         f"<h2 id='f{i}'>{escape(each.operator)} by {escape(', '.join(each.keys) or '?')}</h2>"
-        f"{escape(each.description)}{_place(each)}{_bars(each)}<p>{'; '.join(notes)}.</p>"
+        f"{escape(each.description)}{_place(each)}{_bars(each)}<p>{escape(' '.join(said))}</p>"
         f"<p class=advice>{escape(each.advice)}.</p>"
     )
 
@@ -74,10 +96,10 @@ def _section(i: int, each: Finding) -> str:
 def _bars(each: Finding) -> str:
     """Draw the tasks' seconds, the slowest first, at most 200 of them."""
     shown = each.seconds[:200]
-    width = 100 / max(1, len(shown))
+    width, height = 100 / len(shown), 100 / max(shown[0], 0.001)
     bars = "".join(
-        f"<rect x='{i * width:.2f}' y='{100 - 100 * seconds / shown[0]:.2f}' width='{width * 0.85:.2f}' "
-        f"height='{100 * seconds / shown[0]:.2f}'{' class=slow' if seconds > 2 * each.median else ''}>"
+        f"<rect x='{i * width:.2f}' y='{100 - height * seconds:.2f}' width='{width * 0.85:.2f}' "
+        f"height='{height * seconds:.2f}'{' class=slow' if seconds > 2 * each.median else ''}>"
         f"<title>{seconds:.1f} s</title></rect>"
         for i, seconds in enumerate(shown)
     )

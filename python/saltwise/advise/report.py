@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from ..errors import SaltwiseValueError
 from ..tables import Printable, Table, counted
-from .application import application
-from .event_log import EventLog, event_logs
+from .application import executions
+from .event_log import EventLog, EventLogError, event_logs
 from .findings import Finding, findings
-from .page import page
+from .page import notes, page
 from .schedule import Range
 
 __all__ = ["Advice", "advise", "event_logs", "write_page"]
@@ -30,6 +30,8 @@ class Advice(Printable):
     applications: int
     """How many logs were read."""
     findings: list[Finding]
+    unreadable: dict[str, str] = field(default_factory=dict)
+    """The logs of a folder that could not be read, and why."""
 
     @property
     def gain(self) -> Range:
@@ -41,6 +43,7 @@ class Advice(Printable):
         return json.dumps(
             {
                 "applications": self.applications,
+                "unreadable": self.unreadable,
                 "findings": [asdict(each) | {"kind": each.kind.value} for each in self.findings],
             },
             indent=2,
@@ -48,6 +51,7 @@ class Advice(Printable):
 
     def _parts(self) -> Iterator[str | Table]:
         logs = counted(self.applications, "application")
+        yield from self.unreadable.values()
         if not self.findings:
             yield f"{logs} read: no stage was uneven because of its keys."
             return
@@ -59,23 +63,23 @@ class Advice(Printable):
                     f"{each.kind.value} by {', '.join(each.keys) or '?'}",
                     f"{each.took:.1f}",
                     f"{each.gain:.1f}",
-                    f"{each.slowest:.1f} / {each.median:.1f}",
+                    f"{'over ' * each.unfinished}{each.slowest:.1f} / {each.median:.1f}",
                     f"{each.rows:.1f}",
                 )
                 for each in self.findings[:SHOWN]
             ],
-            ("query", "operator", "stage s", "to gain s", "slowest / median task s", "rows: slowest / mean"),
+            ("query", "operator", "stage s", "to gain s", "slowest / median task s", "rows: slowest / others"),
         )
         for each in self.findings[:SHOWN]:
-            keys = f" Hot keys: {', '.join(each.hot_keys)}." if each.hot_keys else ""
-            failed = " The query failed." if each.failed else ""
-            yield f"{each.application} query {each.execution}, stage {each.stage}: {each.advice}.{keys}{failed}"
+            yield " ".join(
+                [f"{each.application} query {each.execution}, stage {each.stage}: {each.advice}.", *notes(each)]
+            )
 
 
 def advise(
     logs: Sequence[EventLog], with_keys: bool = False, read: Callable[[int], object] = lambda size: None
 ) -> Advice:
-    """Read event logs, one after the other.
+    """Read event logs, one after the other. One that cannot be read is told, and the others are read.
 
     Args:
         logs: from :func:`event_logs`.
@@ -83,13 +87,22 @@ def advise(
         read: is called with the number of bytes that were read since its last call.
 
     Raises:
-        EventLogError: a log cannot be read.
+        EventLogError: none of the logs can be read.
 
     >>> advise([]).findings
     []
     """
-    found = [finding for log in logs for finding in findings(application(log.lines(read), with_keys))]
-    return Advice(len(logs), sorted(found, key=lambda each: (not each.failed, -each.gain.most)))
+    found: list[Finding] = []
+    unreadable: dict[str, str] = {}
+    for log in logs:
+        try:
+            found += findings(executions(log.lines(read), with_keys))
+        except (EventLogError, OSError) as error:
+            unreadable[str(log.path)] = str(error)
+            if len(unreadable) == len(logs):
+                raise EventLogError.of(log.path, error) from error
+    found.sort(key=lambda each: (not each.failed, -each.gain.most))
+    return Advice(len(logs) - len(unreadable), found, unreadable)
 
 
 def write_page(advice: Advice, path: Path) -> None:

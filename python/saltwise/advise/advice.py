@@ -1,0 +1,136 @@
+"""The one change that helps a skewed stage, or why none would.
+
+What Spark does about joins is `OptimizeSkewedJoin`: it cuts a partition that is larger than a threshold, and than so
+many times the median, into pieces of the advisory size, where it needs no shuffle for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+from ..errors import SaltwiseValueError
+from ..sizes import bytes_of
+from .application import PlanNode
+from .fragments import Fragment, Kind, Read, kind_of
+
+ADAPTIVE = "spark.sql.adaptive"
+SKEW_JOIN = f"{ADAPTIVE}.skewJoin"
+ADVISORY = f"{ADAPTIVE}.advisoryPartitionSizeInBytes"
+DEFAULT_ADVISORY = "64m"
+BYPASS = "spark.sql.execution.bypassPartialAggregation"
+SEE_THE_TAB = "it was on already: the tab Saltwise in Spark's UI says what it did and why"
+
+Conf = Mapping[str, str]
+
+
+def advice(
+    node: PlanNode, keys: Sequence[str], fragment: Fragment, read: Read, conf: Conf, sizes: Sequence[int]
+) -> str:
+    """Return what to change.
+
+    Args:
+        node: the operator for whose sake rows were shuffled.
+        keys: its grouping columns.
+        fragment: what the stage runs.
+        read: the shuffle that it reads.
+        conf: of the application and the query.
+        sizes: the bytes that each task read.
+    """
+    named = ", ".join(keys)
+    match kind_of(node):
+        case Kind.AGGREGATE:
+            return _aggregate(node, named, fragment, conf)
+        case Kind.GROUP_MAP:
+            return (
+                f"df.skew_groupby({named}) places the groups evenly; if one group alone is too large, "
+                "write the function as a saltwise.Aggregator, whose parts merge"
+            )
+        case Kind.OTHER_GROUP_MAP:
+            return (
+                "nothing helps a function over whole groups in Scala or R; write it as an Aggregator, whose parts merge"
+            )
+        case Kind.JOIN:
+            return _join(node, conf, sizes)
+        case Kind.STATE:
+            return "saltwise.StateBalancer moves state partitions to other executors"
+        case Kind.WINDOW:
+            return _window(fragment, read, conf)
+    return f"the query itself repartitions by {named}: leave that out, or repartition without columns"
+
+
+def _aggregate(node: PlanNode, named: str, fragment: Fragment, conf: Conf) -> str:
+    if "distinct " in node.text or "functions=[]" in node.text:
+        return "nothing helps: Saltwise leaves DISTINCT to Spark, which has plans of its own for it"
+    if conf.get(BYPASS) == "true":
+        return f"set {BYPASS}=false: then map tasks combine a hot key's rows before the shuffle"
+    if _is_on(conf):
+        return SEE_THE_TAB
+    hint = f"write /*+ SKEW_GROUPBY{{}} */ in the SELECT that groups by {named}"
+    # auto leaves these to Spark, where hardly any of them is skewed.
+    if fragment.has("StateStore") or node.name == "HashAggregate":
+        return hint.format("(dchoices)")
+    return f"set spark.saltwise.enabled=true, or {hint.format('')}"
+
+
+def _is_on(conf: Conf) -> bool:
+    return conf.get("spark.saltwise.enabled") == "true" or conf.get("spark.saltwise.mode") == "on"
+
+
+def _window(fragment: Fragment, read: Read, conf: Conf) -> str:
+    if fragment.has("WindowGroupLimit"):
+        return "nothing helps: Spark drops most rows of such a window before the shuffle, and Saltwise leaves it alone"
+    switch = "spark.saltwise.placement.enabled"
+    if conf.get(switch) == "true":
+        return SEE_THE_TAB
+    first = ""
+    if any(kind_of(node) is not Kind.OTHER or "Join" in node.name for node in read.below):
+        first = "cache the rows below the window, since Saltwise looks at their keys first, and "
+    return (
+        f"{first}set {switch}=true, which spreads the keys evenly; nothing helps a key that alone has too many rows, "
+        "because a window needs all of them in one task"
+    )
+
+
+def _join(node: PlanNode, conf: Conf, sizes: Sequence[int]) -> str:
+    """Name each conf that keeps Spark from splitting the fullest partition of a join."""
+    if "FullOuter" in node.text:
+        return "nothing helps: Spark cannot split the partitions of a full outer join"
+    fullest, middle = max(sizes), median(sizes)
+    needed = [
+        f"{switch}=true" for switch in (f"{ADAPTIVE}.enabled", f"{SKEW_JOIN}.enabled") if conf.get(switch) == "false"
+    ]
+    threshold = f"{SKEW_JOIN}.skewedPartitionThresholdInBytes"
+    if fullest <= _bytes(conf, threshold, "256m"):
+        needed.append(f"{threshold}={_half(fullest)}")
+    factor = f"{SKEW_JOIN}.skewedPartitionFactor"
+    if fullest <= _number(conf, factor, 5.0) * middle:
+        needed.append(f"{factor}={max(1.0, fullest / max(1, middle) / 2):.1f}")
+    if fullest < 2 * _bytes(conf, ADVISORY, DEFAULT_ADVISORY):
+        needed.append(f"{ADVISORY}={_half(fullest // 2)}")
+    needed = needed or [f"{ADAPTIVE}.forceOptimizeSkewedJoin=true"]
+    return f"set {', '.join(needed)}: Spark itself then splits this join's partitions"
+
+
+def _half(size: int) -> str:
+    return f"{size >> 21}m" if size >> 21 else f"{max(1, size >> 11)}k"
+
+
+def _bytes(conf: Conf, name: str, default: str) -> int:
+    """Return a size. One that Spark takes and that is none, such as -1, counts as the default."""
+    try:
+        return bytes_of(name, conf.get(name, default))
+    except SaltwiseValueError:
+        return bytes_of(name, default)
+
+
+def _number(conf: Conf, name: str, default: float) -> float:
+    try:
+        return float(conf.get(name, default))
+    except ValueError:
+        return default
+
+
+def advisory_bytes(conf: Conf) -> int:
+    """Return the bytes up to which adaptive execution joins partitions into one task."""
+    return _bytes(conf, ADVISORY, DEFAULT_ADVISORY)

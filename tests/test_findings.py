@@ -1,0 +1,393 @@
+"""Which stages of a log are skewed, by which keys, and what the advice is: logs of a few events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from saltwise.advise.application import executions
+from saltwise.advise.event_log import event_logs
+from saltwise.advise.findings import Finding, findings
+from saltwise.advise.fragments import Kind
+from saltwise.advise.report import advise, write_page
+
+Event = dict[str, Any]
+READ = 90
+"""The accumulator that counts what is read from an exchange."""
+
+
+def node(name: str, text: str = "", metrics: Sequence[int] = (), *children: Event) -> Event:
+    listed = [{"name": "m", "accumulatorId": each, "metricType": "sum"} for each in metrics]
+    return {"nodeName": name, "simpleString": text or name, "metrics": listed, "children": list(children)}
+
+
+SCAN = node("Scan parquet", "", [1])
+
+
+def exchange(
+    by: str = "hashpartitioning(k#1, 200), ENSURE_REQUIREMENTS", child: Event = SCAN, read: int = READ
+) -> Event:
+    found = node("Exchange", f"Exchange {by}", [], child)
+    found["metrics"] = [{"name": "records read", "accumulatorId": read, "metricType": "sum"}]
+    return node("ShuffleQueryStage", "", [], found)
+
+
+def aggregate(
+    text: str = "keys=[k#1], functions=[collect_list(v#2, 0, 0)]", *below: Event, of: str = "Object"
+) -> Event:
+    return node(f"{of}HashAggregate", f"{of}HashAggregate({text})", [4], *(below or [exchange()]))
+
+
+def started(plan: Event, number: int = 0, description: str = "q", stage: int = 1, **conf: str) -> list[Event]:
+    sql = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution"
+    named = {name.replace("__", "."): value for name, value in conf.items()}
+    return [
+        {
+            "Event": f"{sql}Start",
+            "executionId": number,
+            "description": description,
+            "time": 0,
+            "sparkPlanInfo": plan,
+            "modifiedConfigs": named,
+        },
+        {
+            "Event": "SparkListenerJobStart",
+            "Job ID": number,
+            "Stage IDs": [stage - 1, stage],
+            "Properties": {"spark.sql.execution.id": str(number)},
+        },
+    ]
+
+
+def task(
+    millis: int,
+    rows: int,
+    partition: int,
+    stage: int = 1,
+    attempt: int = 0,
+    size: int | None = None,
+    reason: Event | None = None,
+    updates: dict[int, int] | None = None,
+) -> Event:
+    return {
+        "Event": "SparkListenerTaskEnd",
+        "Stage ID": stage,
+        "Stage Attempt ID": attempt,
+        "Task End Reason": reason or {"Reason": "Success"},
+        "Task Info": {
+            "Task ID": partition,
+            "Index": 0,
+            "Partition ID": partition,
+            "Launch Time": 0,
+            "Finish Time": millis,
+            "Accumulables": [{"ID": each, "Update": str(by)} for each, by in ({4: 1} | (updates or {})).items()],
+        },
+        "Task Metrics": {
+            "Shuffle Read Metrics": {
+                "Total Records Read": rows,
+                "Remote Bytes Read": 0,
+                "Local Bytes Read": rows * 100 if size is None else size,
+            }
+        },
+    }
+
+
+def hot(tasks: int = 16, stage: int = 1, **more: Any) -> list[Event]:
+    """All tasks take a second, and the last one 100."""
+    return [task(1000, 10, i, stage) for i in range(tasks - 1)] + [task(100_000, 10_000, tasks - 1, stage, **more)]
+
+
+CLUSTER: list[Event] = [
+    {"Event": "SparkListenerExecutorAdded", "Executor ID": "1", "Executor Info": {"Total Cores": 8}}
+]
+
+
+def found_in(events: Iterable[Event]) -> list[Finding]:
+    lines = [json.dumps(event, separators=(",", ":")).encode() for event in [*CLUSTER, *events]]
+    return findings(executions(lines, with_keys=True))
+
+
+def test_a_hot_task_is_found_in_a_log_that_stops_before_its_stage_has_ended() -> None:
+    [found] = found_in([*started(aggregate()), *hot()])
+    assert (found.kind, found.keys, found.tasks, found.slowest) == (Kind.AGGREGATE, ["k"], 16, 100.0)
+
+
+@pytest.mark.parametrize("tasks", [2, 3])
+def test_adaptive_execution_may_have_left_few_tasks(tasks: int) -> None:
+    [found] = found_in([*started(aggregate()), *hot(tasks)])
+    assert found.rows == 1000
+
+
+def test_one_task_is_skewed_if_it_has_more_than_adaptive_execution_would_join() -> None:
+    assert found_in([*started(aggregate()), task(100_000, 10_000, 0, size=60 << 20)]) == []
+    [found] = found_in([*started(aggregate()), task(100_000, 10_000, 0, size=70 << 20)])
+    assert found.gain == (0.0, 87.5)
+    once = aggregate("keys=[], functions=[collect_list(v#2, 0, 0)]", exchange("SinglePartition"))
+    assert found_in([*started(once), task(100_000, 10_000, 0, size=70 << 20)]) == []
+
+
+def test_a_hot_task_that_ran_in_another_attempt_of_its_stage_is_found_and_counts_once() -> None:
+    lost = task(500, 0, 15, reason={"Reason": "FetchFailed"})
+    [found] = found_in([*started(aggregate()), *hot()[:-1], lost, task(100_000, 10_000, 15, attempt=1)])
+    assert (found.tasks, found.unfinished) == (16, False)
+    [again] = found_in([*started(aggregate()), *hot(), task(90_000, 10_000, 15, attempt=1)])
+    assert (again.tasks, again.slowest) == (16, 90.0)
+
+
+def test_a_task_that_somebody_killed_after_an_hour_is_found() -> None:
+    killed = task(3_600_000, 0, 15, reason={"Reason": "TaskKilled", "Kill Reason": "Stage cancelled"})
+    [found] = found_in([*started(aggregate()), *hot()[:-1], killed])
+    assert (found.slowest, found.unfinished) == (3600.0, True)
+
+
+def test_a_task_that_still_runs_is_found() -> None:
+    begun = {
+        "Event": "SparkListenerTaskStart",
+        "Stage ID": 1,
+        "Stage Attempt ID": 0,
+        "Task Info": {"Task ID": 99, "Index": 0, "Partition ID": 15, "Launch Time": 0},
+    }
+    late = task(600_000, 1, 3, stage=7)  # of another job
+    [found] = found_in([*started(aggregate()), begun, *hot()[:-1], late])
+    assert (found.slowest, found.unfinished) == (600.0, True)
+
+
+def test_executors_that_die_of_one_partition_are_found_and_those_that_all_die_are_not() -> None:
+    lost = {"Reason": "ExecutorLostFailure", "Loss Reason": "The executor with id 2 exited with exit code 137(SIGKILL)"}
+    failed = [task(1000, 0, 15, reason=lost) for _ in range(4)]
+    [found] = found_in([*started(aggregate()), *hot()[:-1], *failed])
+    assert (found.out_of_memory, found.unfinished) == (4, True)
+    assert found_in([*started(aggregate()), *(task(60_000, 10, i, reason=lost) for i in range(16))]) == []
+
+
+def test_a_task_that_lost_against_its_copy_is_no_failure() -> None:
+    beaten = task(50_000, 10_000, 3, reason={"Reason": "TaskKilled", "Kill Reason": "another attempt succeeded"})
+    [found] = found_in([*started(aggregate()), beaten, *hot()])
+    assert (found.failures, found.unfinished) == ({}, False)
+
+
+def test_batches_of_a_stream_are_one_finding_whose_gain_is_that_of_all() -> None:
+    events = []
+    for i in range(50):
+        batch = f"clicks\nid = 1\nrunId = 2\nbatch = {i}"
+        events += started(aggregate(), i, batch, 2 * i + 1)
+        events += [task(100, 10, j, 2 * i + 1) for j in range(15)] + [task(800, 10_000, 15, 2 * i + 1)]
+    [found] = found_in(events)
+    assert found.times == 50
+    assert 20 < found.gain.most < 40
+
+
+def test_a_window_that_keeps_first_rows_has_the_keys_of_the_window_and_no_help() -> None:
+    limit = node("WindowGroupLimit", "WindowGroupLimit [u#1], [t#2 DESC], row_number(), 1, Final", [5], exchange())
+    window = node("Window", "Window [row_number() AS rn#9], [u#1], [t#2 DESC]", [4], limit)
+    [found] = found_in([*started(window), *hot()])
+    assert (found.kind, found.keys) == (Kind.WINDOW, ["u"])
+    assert found.advice.startswith("nothing helps: Spark drops most rows")
+
+
+def test_a_repartition_that_the_query_asked_for_is_named_and_not_the_aggregate_above_it() -> None:
+    partial = node(
+        "HashAggregate",
+        "HashAggregate(keys=[d#5], functions=[partial_sum(v#2)])",
+        [4],
+        exchange("hashpartitioning(country#1, upper(x#2), 200), REPARTITION_BY_NUM"),
+    )
+    plan = aggregate("keys=[d#5], functions=[sum(v#2)]", exchange(child=partial, read=91), of="")
+    plan["metrics"] = []
+    [found] = found_in([*started(plan), *hot()])
+    assert (found.kind, found.keys) == (Kind.REPARTITION, ["country", "upper(x)"])
+    assert found.advice == (
+        "the query itself repartitions by country, upper(x): leave that out, or repartition without columns"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "of", "conf", "advice"),
+    [
+        ("keys=[k#1], functions=[count(distinct u#2)]", "", {}, "nothing helps: Saltwise leaves DISTINCT"),
+        ("keys=[k#1], functions=[]", "", {}, "nothing helps: Saltwise leaves DISTINCT"),
+        ("keys=[k#1], functions=[sum(v#2)]", "", {}, "write /*+ SKEW_GROUPBY(dchoices) */"),
+        (
+            "keys=[k#1], functions=[sum(v#2)]",
+            "",
+            {"spark__sql__execution__bypassPartialAggregation": "true"},
+            "set spark.sql.execution.bypassPartialAggregation=false",
+        ),
+        ("keys=[k#1], functions=[collect_list(v#2)]", "Object", {"spark__saltwise__enabled": "true"}, "it was on"),
+        ("keys=[k#1], functions=[collect_list(v#2)]", "Object", {}, "set spark.saltwise.enabled=true, or write"),
+    ],
+)
+def test_the_advice_for_an_aggregate_is_what_would_change_its_plan(
+    text: str, of: str, conf: dict[str, str], advice: str
+) -> None:
+    [found] = found_in([*started(aggregate(text, of=of), **conf), *hot()])
+    assert found.advice.startswith(advice)
+
+
+def test_an_aggregate_of_a_stream_needs_a_strategy_that_is_named() -> None:
+    restore = node("StateStoreRestore", "StateStoreRestore [k#1]", [7], exchange())
+    [found] = found_in([*started(aggregate("keys=[k#1], functions=[collect_list(v#2)]", restore)), *hot()])
+    assert found.advice.startswith("write /*+ SKEW_GROUPBY(dchoices) */")
+
+
+def test_a_window_over_a_join_needs_a_cache_before_its_keys_are_placed() -> None:
+    join = node("BroadcastHashJoin", "BroadcastHashJoin [a#1], [b#2], Inner, BuildRight", [8], SCAN)
+    window = node("Window", "Window [rank() AS r#9], [k#1], [t#2]", [4], exchange(child=join))
+    [found] = found_in([*started(window), *hot()])
+    assert found.advice.startswith("cache the rows below the window")
+    [on] = found_in([*started(window, spark__saltwise__placement__enabled="true"), *hot()])
+    assert on.advice.startswith("it was on already")
+
+
+JOIN = "spark.sql.adaptive.skewJoin"
+
+
+@pytest.mark.parametrize(
+    ("kind", "megabytes", "conf", "advice"),
+    [
+        ("FullOuter", (1, 40), {}, "nothing helps: Spark cannot split the partitions of a full outer join"),
+        (
+            "Inner",
+            (1, 40),
+            {},
+            f"set {JOIN}.skewedPartitionThresholdInBytes=20m, spark.sql.adaptive.advisoryPartitionSizeInBytes=10m: "
+            "Spark itself then splits this join's partitions",
+        ),
+        (
+            "Inner",
+            (200, 600),
+            {},
+            f"set {JOIN}.skewedPartitionFactor=1.5: Spark itself then splits this join's partitions",
+        ),
+        (
+            "Inner",
+            (1, 600),
+            {},
+            "set spark.sql.adaptive.forceOptimizeSkewedJoin=true: Spark itself then splits this join's partitions",
+        ),
+        (
+            "Inner",
+            (1, 600),
+            {"spark__sql__adaptive__enabled": "false"},
+            "set spark.sql.adaptive.enabled=true: Spark itself then splits this join's partitions",
+        ),
+        (
+            "Inner",
+            (1, 300),
+            {"spark__sql__adaptive__skewJoin__skewedPartitionThresholdInBytes": "-1"},
+            "set spark.sql.adaptive.forceOptimizeSkewedJoin=true: Spark itself then splits this join's partitions",
+        ),
+    ],
+)
+def test_the_advice_for_a_join_names_each_conf_that_keeps_spark_from_splitting_it(
+    kind: str, megabytes: tuple[int, int], conf: dict[str, str], advice: str
+) -> None:
+    join = node("SortMergeJoin", f"SortMergeJoin [k#1], [k#2], {kind}", [4], exchange(), exchange(read=91))
+    usual, most = (size << 20 for size in megabytes)
+    tasks = [task(1000, 10, i, size=usual) for i in range(15)] + [task(100_000, 10_000, 15, size=most)]
+    [found] = found_in([*started(join, **conf), *tasks])
+    assert (found.kind, found.advice) == (Kind.JOIN, advice)
+
+
+def test_a_join_of_streams_has_state_to_move() -> None:
+    join = node("StreamingSymmetricHashJoin", "StreamingSymmetricHashJoin [a#1], [b#2], Inner", [4], exchange())
+    [found] = found_in([*started(join), *hot()])
+    assert (found.kind, found.advice) == (
+        Kind.STATE,
+        "saltwise.StateBalancer moves state partitions to other executors",
+    )
+
+
+def test_of_two_shuffles_in_a_stage_the_one_counts_from_which_the_slowest_task_read() -> None:
+    one = aggregate("keys=[a#1], functions=[collect_list(v#2)]", exchange(read=90))
+    other = aggregate("keys=[b#1], functions=[collect_list(v#2)]", exchange(read=91))
+    [found] = found_in([*started(node("Union", "Union", [], one, other)), *hot(updates={90: 3, 91: 9_997})])
+    assert found.keys == ["b"]
+
+
+def test_functions_over_groups_in_scala_and_r_are_not_taken_for_python() -> None:
+    for text in ("MapGroups f, value#3: int, [value#3], [id#1L], obj#5", "FlatMapGroupsInR [1, 2], [4], [], [k#1]"):
+        plan = node(text.split(" ")[0], text, [4], exchange())
+        [found] = found_in([*started(plan), *hot()])
+        assert (found.kind, found.keys) == (Kind.OTHER_GROUP_MAP, [])
+
+
+def test_a_key_that_spark_computes_goes_by_its_expression() -> None:
+    project = node("Project", "Project [v#2, upper(k#1) AS _groupingexpression#12]", [2], SCAN)
+    plan = aggregate("keys=[_groupingexpression#12], functions=[collect_list(v#2)]", exchange(child=project))
+    [found] = found_in([*started(plan), *hot()])
+    assert found.keys == ["upper(k)"]
+
+
+def test_cores_are_those_that_tasks_had_while_the_stage_ran() -> None:
+    conf = {"Event": "SparkListenerEnvironmentUpdate", "Spark Properties": {"spark.task.cpus": "4"}}
+    later = {"Event": "SparkListenerExecutorAdded", "Executor ID": "2", "Executor Info": {"Total Cores": 200}}
+    [found] = found_in([conf, *started(aggregate()), *hot(), later])
+    assert found.took == 107.0  # seven tasks before it on each of two slots
+
+
+def test_hot_keys_belong_to_the_group_by_that_has_them() -> None:
+    told = {
+        "Event": "org.apache.spark.sql.saltwise.report.GroupByEvent",
+        "executionId": 0,
+        "keys": ["k"],
+        "hotKeys": ["UA"],
+        "hotRows": [10_000],
+    }
+    [found] = found_in([*started(aggregate()), *hot(), told, told | {"keys": ["other"], "hotKeys": ["x"]}])
+    assert found.hot_keys == ["UA (10,000 rows)"]
+
+
+def test_what_a_finding_says_stands_in_the_terminal_the_page_and_the_json(tmp_path: Path) -> None:
+    lost = {"Reason": "ExceptionFailure", "Class Name": "java.lang.OutOfMemoryError", "Description": "<b>heap</b>"}
+    events = [*CLUSTER, *started(aggregate()), task(1000, 10_000, 15, reason=lost), *hot()]
+    log = tmp_path / "app-1"
+    log.write_text("\n".join(json.dumps(event, separators=(",", ":")) for event in events) + "\n")
+    found = advise(event_logs(log))
+    assert "1 task failed for want of memory." in str(found)
+    write_page(found, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "1 task failed for want of memory." in page
+    assert "&lt;b&gt;heap" in page
+    [told] = json.loads(found.to_json())["findings"]
+    assert told["task_rows"][0] == 10_000
+    assert told["kind"] == "aggregate"
+
+
+def test_a_log_that_cannot_be_read_does_not_hide_the_others(tmp_path: Path) -> None:
+    events = [*CLUSTER, *started(aggregate()), *hot()]
+    day = tmp_path / "2026-11-24"
+    day.mkdir()
+    (day / "app-1").write_text("\n".join(json.dumps(event, separators=(",", ":")) for event in events))
+    (day / "app-2").write_bytes(b"LZ4Block" + b"\xff" * 13)
+    (day / "eventlog_v2_app-3").mkdir()  # an application that has just begun
+    (day / "eventlog_v2_app-3" / "appstatus_app-3.inprogress").write_bytes(b"")
+    found = advise(event_logs(tmp_path))
+    assert (found.applications, len(found.findings), len(found.unreadable)) == (1, 1, 1)
+    assert "a block of lz4 has a wrong head" in str(found)
+
+
+def test_a_log_of_many_executions_is_not_kept() -> None:
+    import gc
+
+    from saltwise.advise.application import Execution
+
+    def events() -> Iterable[bytes]:
+        for i in range(300):
+            ended = {
+                "Event": "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd",
+                "executionId": i,
+                "time": 9,
+            }
+            for event in [*started(aggregate(), i, "q", 2 * i + 1), *hot(4, 2 * i + 1), ended]:
+                yield json.dumps(event, separators=(",", ":")).encode()
+
+    alive = []
+    for number, _ in enumerate(executions(events())):
+        if number == 200:
+            alive = [each for each in gc.get_objects() if isinstance(each, Execution)]
+    assert 0 < len(alive) < 20
