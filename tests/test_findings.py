@@ -42,9 +42,10 @@ def aggregate(
     return node(f"{of}HashAggregate", f"{of}HashAggregate({text})", [4], *(below or [exchange()]))
 
 
-def started(plan: Event, number: int = 0, description: str = "q", stage: int = 1, **conf: str) -> list[Event]:
+def started(
+    plan: Event, number: int = 0, description: str = "q", stage: int = 1, conf: dict[str, str] | None = None
+) -> list[Event]:
     sql = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution"
-    named = {name.replace("__", "."): value for name, value in conf.items()}
     return [
         {
             "Event": f"{sql}Start",
@@ -52,7 +53,7 @@ def started(plan: Event, number: int = 0, description: str = "q", stage: int = 1
             "description": description,
             "time": 0,
             "sparkPlanInfo": plan,
-            "modifiedConfigs": named,
+            "modifiedConfigs": conf or {},
         },
         {
             "Event": "SparkListenerJobStart",
@@ -214,17 +215,17 @@ def test_a_repartition_that_the_query_asked_for_is_named_and_not_the_aggregate_a
         (
             "keys=[k#1], functions=[sum(v#2)]",
             "",
-            {"spark__sql__execution__bypassPartialAggregation": "true"},
+            {"spark.sql.execution.bypassPartialAggregation": "true"},
             "set spark.sql.execution.bypassPartialAggregation=false",
         ),
-        ("keys=[k#1], functions=[collect_list(v#2)]", "Object", {"spark__saltwise__enabled": "true"}, "it was on"),
+        ("keys=[k#1], functions=[collect_list(v#2)]", "Object", {"spark.saltwise.enabled": "true"}, "it was on"),
         ("keys=[k#1], functions=[collect_list(v#2)]", "Object", {}, "set spark.saltwise.enabled=true, or write"),
     ],
 )
 def test_the_advice_for_an_aggregate_is_what_would_change_its_plan(
     text: str, of: str, conf: dict[str, str], advice: str
 ) -> None:
-    [found] = found_in([*started(aggregate(text, of=of), **conf), *hot()])
+    [found] = found_in([*started(aggregate(text, of=of), conf=conf), *hot()])
     assert found.advice.startswith(advice)
 
 
@@ -239,7 +240,7 @@ def test_a_window_over_a_join_needs_a_cache_before_its_keys_are_placed() -> None
     window = node("Window", "Window [rank() AS r#9], [k#1], [t#2]", [4], exchange(child=join))
     [found] = found_in([*started(window), *hot()])
     assert found.advice.startswith("cache the rows below the window")
-    [on] = found_in([*started(window, spark__saltwise__placement__enabled="true"), *hot()])
+    [on] = found_in([*started(window, conf={"spark.saltwise.placement.enabled": "true"}), *hot()])
     assert on.advice.startswith("it was on already")
 
 
@@ -272,13 +273,13 @@ JOIN = "spark.sql.adaptive.skewJoin"
         (
             "Inner",
             (1, 600),
-            {"spark__sql__adaptive__enabled": "false"},
+            {"spark.sql.adaptive.enabled": "false"},
             "set spark.sql.adaptive.enabled=true: Spark itself then splits this join's partitions",
         ),
         (
             "Inner",
             (1, 300),
-            {"spark__sql__adaptive__skewJoin__skewedPartitionThresholdInBytes": "-1"},
+            {"spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes": "-1"},
             "set spark.sql.adaptive.forceOptimizeSkewedJoin=true: Spark itself then splits this join's partitions",
         ),
     ],
@@ -289,7 +290,7 @@ def test_the_advice_for_a_join_names_each_conf_that_keeps_spark_from_splitting_i
     join = node("SortMergeJoin", f"SortMergeJoin [k#1], [k#2], {kind}", [4], exchange(), exchange(read=91))
     usual, most = (size << 20 for size in megabytes)
     tasks = [task(1000, 10, i, size=usual) for i in range(15)] + [task(100_000, 10_000, 15, size=most)]
-    [found] = found_in([*started(join, **conf), *tasks])
+    [found] = found_in([*started(join, conf=conf), *tasks])
     assert (found.kind, found.advice) == (Kind.JOIN, advice)
 
 
