@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
 TOGGLE = {"spark.saltwise.placement.enabled": True}
+OBSERVE = {"spark.saltwise.mode": "observe"}
 
 GROUPS, N = 300, 16
 
@@ -350,6 +351,74 @@ def test_a_window_that_keeps_few_rows_of_a_group_drops_the_others_first(rows: Da
 
 def test_off_means_off(rows: DataFrame) -> None:
     assert all("placement" not in plan(df) for df in everything(rows))
+
+
+# What a session tells that only observes
+
+
+def would_run(df: DataFrame) -> list[str]:
+    """Return what would run, for each group operator of a plan from the top."""
+    reports: Any = df.sparkSession._jvm.org.apache.spark.sql.saltwise.report  # type: ignore[union-attr]
+    groups = reports.GroupsOfPlan.of(df._jdf.queryExecution().executedPlan())
+    return [groups.apply(i).wouldRun() for i in range(groups.length())]
+
+
+@pytest.mark.classic("read what is noted at a plan")
+@pytest.mark.parametrize(
+    ("conf", "wanted"),
+    [({}, "placement, if spark.saltwise.placement.enabled is true"), (TOGGLE, "placement")],
+    ids=["off", "on"],
+)
+def test_observe_tells_what_would_be_placed(
+    rows: DataFrame, with_conf: WithConf, conf: dict[str, object], wanted: str
+) -> None:
+    stock = [exchanges(df) for df in everything(rows)]
+    with with_conf({**OBSERVE, **conf}):
+        for before, df in zip(stock, everything(rows), strict=True):
+            assert wanted in would_run(df)
+            assert exchanges(df) == before
+
+
+@pytest.mark.classic("read what is noted at a plan")
+@pytest.mark.parametrize(
+    ("query", "conf", "reason"),
+    [
+        (
+            lambda rows: rows.groupBy("k").applyInPandas(summed, SUMMED),
+            {"spark.saltwise.auto.smallInput": "1g"},
+            r"its input has about \d+ bytes, and spark.saltwise.auto.smallInput is 1073741824",
+        ),
+        (
+            lambda rows: rows.repartition(3, "k").groupBy("k").applyInPandas(summed, SUMMED),
+            {},
+            "its rows are already grouped by key, without another shuffle",
+        ),
+        (
+            lambda rows: rows.withColumn("r", F.rank().over(Window.partitionBy("k").orderBy("v"))).where("r < 3"),
+            {},
+            "it keeps the first rows of each group, and Spark drops the others before the shuffle",
+        ),
+        (
+            lambda rows: skew_groupby(rows, "k").applyInPandas(summed, SUMMED),
+            {"spark.saltwise.placement.cost": "z"},
+            r"placement.cost is 'z'; it must be .*\.",
+        ),
+    ],
+    ids=["small", "grouped already", "first rows", "refused"],
+)
+def test_observe_tells_why_groups_would_be_left_alone(
+    rows: DataFrame,
+    with_conf: WithConf,
+    query: Callable[[DataFrame], DataFrame],
+    conf: dict[str, object],
+    reason: str,
+) -> None:
+    stock = exchanges(query(rows)) if not conf else None
+    with with_conf({**OBSERVE, **conf}):
+        df = query(rows)
+        [told] = would_run(df)
+        assert re.fullmatch(f"nothing: {reason}", told)
+        assert stock is None or exchanges(df) == stock
 
 
 # Beside other operators

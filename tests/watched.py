@@ -8,6 +8,7 @@ The event log is written to FOLDER. Each page is fetched once before the times a
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -16,6 +17,8 @@ import time
 from pathlib import Path
 from urllib.request import urlopen
 
+import pandas as pd
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -35,8 +38,8 @@ def main() -> None:
     queries(spark)
     for i in range(given.groups):
         spark.range(9).groupBy((F.col("id") % (i + 1)).alias("k")).agg(F.collect_list("id")).collect()
-    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     found: dict[str, object] = {"spark": spark.version, "savings": str(saltwise.savings(spark))}
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     ui = spark.sparkContext.uiWebUrl
     if ui is not None:
         port = ui.rsplit(":", 1)[1]
@@ -72,7 +75,7 @@ def started(folder: Path, confs: dict[str, str]) -> SparkSession:
 
 
 def queries(spark: SparkSession) -> None:
-    """A skewed list, a sum that Spark combines itself, a window, and a routed aggregate."""
+    """A skewed list, a sum that Spark combines itself, a window, a routed aggregate, and a function that fails."""
     ids = spark.range(0, ROWS, 1, 4)
     skewed = ids.select(
         F.when(F.col("id") % 4 > 0, "hot").otherwise((F.col("id") % 97).cast("string")).alias("k"), "id"
@@ -83,8 +86,19 @@ def queries(spark: SparkSession) -> None:
         spark.conf.set("spark.saltwise.mode", mode)
         spark.sql("SELECT k, percentile_approx(id, 0.5) FROM skewed GROUP BY k").collect()
         spark.sql("SELECT upper(k) AS name, sum(id) FROM skewed GROUP BY upper(k)").collect()
-        spark.sql("SELECT /*+ SKEW_GROUPBY(dchoices, 'partitions=8') */ k, count(*) FROM skewed GROUP BY k").collect()
         spark.sql("SELECT k, rank() OVER (PARTITION BY k ORDER BY id) AS r FROM skewed").where("r * 2 = 3").collect()
+        if mode == "observe":
+            with contextlib.suppress(PySparkException):
+                skewed.groupBy("k").applyInPandas(full, "rows bigint").collect()
+        # The last one: the ledger must have it as soon as it is asked.
+        spark.sql("SELECT /*+ SKEW_GROUPBY(dchoices, 'partitions=8') */ k, count(*) FROM skewed GROUP BY k").collect()
+
+
+def full(group: pd.DataFrame) -> pd.DataFrame:
+    """Run out of memory on the hot key."""
+    if len(group) > ROWS / 2:
+        raise MemoryError
+    return pd.DataFrame({"rows": [len(group)]})
 
 
 def fetch(url: str) -> tuple[str, float]:

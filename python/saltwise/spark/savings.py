@@ -74,7 +74,7 @@ def savings(spark: SparkSession) -> Savings:
     """Return what rewritten queries of this application took, against the same queries without Saltwise.
 
     The same query is one with the same analysed plan, apart from the hint. Of each, the last hundred runs count, and of
-    all, the thousand queries that ran last.
+    all, the thousand queries that ran last. Queries that failed do not count.
 
     Args:
         spark: a session with the plugin, classic or Connect.

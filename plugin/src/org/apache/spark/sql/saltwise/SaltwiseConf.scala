@@ -40,7 +40,9 @@ object SaltwiseConf {
     .createWithDefault(true)
 
   val ReportKeys: ConfigEntry[Boolean] = buildConf(Prefix + "report.keys")
-    .doc("Show the values of hot keys in the UI and in the event log. They are hashes otherwise.")
+    .doc("Show the values of hot keys in the tab Saltwise and in its events in the event log. " +
+      "They are hashes otherwise, and who can guess a key can compute its hash. The progress of " +
+      "a stream has the values in any case, and Spark writes it to the event log.")
     .version("0.1.0")
     .booleanConf
     .createWithDefault(false)

@@ -20,11 +20,14 @@ import org.apache.spark.sql.saltwise.streaming.RouteStreams
  * With spark.saltwise.enabled off and no hint in a query, every rule returns its input unchanged.
  */
 class SaltwiseExtensions extends (SparkSessionExtensions => Unit) {
-  override def apply(extensions: SparkSessionExtensions): Unit = SparkLinks.missing match {
-    case None => register(extensions)
-    case Some(lacking) => org.slf4j.LoggerFactory.getLogger(getClass).warn(
-      s"Saltwise stays off, because Spark $SPARK_VERSION has no $lacking.")
-  }
+  override def apply(extensions: SparkSessionExtensions): Unit =
+    OrStock("SaltwiseExtensions", ()) {
+      SparkLinks.missing match {
+        case None => register(extensions)
+        case Some(lacking) => org.slf4j.LoggerFactory.getLogger(getClass).warn(
+          s"Saltwise stays off, because Spark $SPARK_VERSION has no $lacking.")
+      }
+    }
 
   private def register(extensions: SparkSessionExtensions): Unit = {
     Functions.all.foreach(extensions.injectFunction)

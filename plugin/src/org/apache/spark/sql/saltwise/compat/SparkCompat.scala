@@ -100,8 +100,10 @@ object SparkCompat {
   def page(request: AnyRef, title: String, content: => Seq[Node], tab: SparkUITab): Seq[Node] = {
     val page = UIUtils.getClass.getMethods.filter(_.getName == "headerSparkPage")
       .maxBy(_.getParameterCount)
-    val defaults: Seq[AnyRef] = page.getParameterTypes.toSeq.drop(4).map { parameter =>
-      if (parameter == classOf[Boolean]) Boolean.box(false) else None
+    val defaults: Seq[AnyRef] = page.getParameterTypes.toSeq.drop(4).map {
+      case java.lang.Boolean.TYPE => Boolean.box(false)
+      case option if option == classOf[Option[_]] => None
+      case other => throw new NoSuchMethodError(s"headerSparkPage has an argument of $other")
     }
     page.invoke(UIUtils, Seq[AnyRef](request, title, () => content, tab) ++ defaults: _*)
       .asInstanceOf[Seq[Node]]

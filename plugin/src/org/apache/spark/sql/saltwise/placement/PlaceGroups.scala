@@ -9,6 +9,7 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.saltwise._
 import org.apache.spark.sql.saltwise.compat.{GroupMap, SparkCompat}
 import org.apache.spark.sql.saltwise.plan.{GroupingKeys, OrStock, SkewAggregation, SkewGroupByHint}
+import org.apache.spark.sql.saltwise.report.GroupsOfPlan
 import org.apache.spark.sql.saltwise.routing.SkewReceiveExec
 import org.apache.spark.sql.saltwise.sketch.SpaceSavingAgg
 import org.apache.spark.sql.types.NumericType
@@ -47,35 +48,60 @@ final case class LeftAlone(reason: String, child: LogicalPlan) extends UnaryNode
  * keys, and [[LargestFirst]] places them. The pass is a subquery, so it runs once, when the query
  * runs. The worker of a row depends only on its key and on what the driver knows, so any task may
  * run again.
+ *
+ * In a session that observes, the rule changes no plan. It notes what it would have done, for the
+ * reports.
  */
 final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
   import PlaceGroups._
 
   override def apply(plan: LogicalPlan): LogicalPlan =
-    if (SaltwiseConf.observes(conf) ||
-        (!conf.getConf(SaltwiseConf.PlacementEnabled) && !SaltwiseConf.isOn(conf) &&
-          !plan.exists(_.isInstanceOf[SkewGroupByHint]))) {
+    if (SaltwiseConf.observes(conf)) {
+      observe(plan)
+      plan
+    } else if (!isEnabled && !SaltwiseConf.isOn(conf) &&
+        !plan.exists(_.isInstanceOf[SkewGroupByHint])) {
       plan
     } else {
       val limitedWindows = windowsWithLimit(plan)
       plan.transformUp {
         case node: UnaryNode if !node.isStreaming && !node.child.isInstanceOf[LeftAlone] =>
           OrStock[LogicalPlan]("PlaceGroups", node) {
-            groups(node, limitedWindows).map(place(node, _)).getOrElse(node)
+            groups(node, limitedWindows, isEnabled).map(place(node, _)).getOrElse(node)
           }
       }
     }
 
-  /** What would become of an aggregate whose keys would be placed; None if they would not. */
-  def observed(aggregate: Aggregate): Option[String] =
-    groups(aggregate, Set.empty).map(place(aggregate, _).children.head).collect {
-      case _: Placed => "placement"
-      case LeftAlone(reason, _) => s"nothing: $reason"
+  private def isEnabled: Boolean = conf.getConf(SaltwiseConf.PlacementEnabled)
+
+  /** Notes at each node what would become of its groups. The plan stays as it is. */
+  private def observe(plan: LogicalPlan): Unit = {
+    val limitedWindows = windowsWithLimit(plan)
+    plan.foreach {
+      case node: UnaryNode if !node.isStreaming =>
+        wouldRun(node, limitedWindows).foreach(node.setTagValue(GroupsOfPlan.WouldRun, _))
+      case _ =>
+    }
+  }
+
+  /** What would run if placement was enabled; None if it is not for these groups. */
+  private def wouldRun(node: UnaryNode, limitedWindows: Set[ExprId]): Option[String] =
+    try node match {
+      case window: Window if isLimited(window, limitedWindows) => Some(s"nothing: $FirstRowsOnly")
+      case _ =>
+        groups(node, limitedWindows, enabled = true).map(place(node, _).children.head).collect {
+          case _: Placed if groups(node, limitedWindows, isEnabled).isEmpty =>
+            s"placement, if ${SaltwiseConf.PlacementEnabled.key} is true"
+          case _: Placed => "placement"
+          case LeftAlone(reason, _) => s"nothing: $reason"
+        }
+    } catch {
+      case wrong: SaltwiseException => Some(s"nothing: ${wrong.getMessage}")
     }
 
   /** The groups of a node, if the hint or the confs ask to place them. */
-  private def groups(node: UnaryNode, limitedWindows: Set[ExprId]): Option[Groups] = {
-    val enabled = conf.getConf(SaltwiseConf.PlacementEnabled)
+  private def groups(
+      node: UnaryNode, limitedWindows: Set[ExprId], enabled: Boolean): Option[Groups] = {
     lazy val hint = SkewGroupByHint.below(node).map(_.options)
     // Hot keys are for groups that are split.
     lazy val options = SkewOptions.resolve(hint.getOrElse(Map.empty) - "hot", conf)
@@ -91,8 +117,7 @@ final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
         val byDefault = callsPython && (enabled || (hint.isDefined && options.strategy == Auto))
         if (!alwaysPlaced && !byDefault) None
         else Some(Groups(aggregate.groupingExpressions, hint, options, alwaysPlaced || namedInHint))
-      case window: Window
-          if enabled && !window.windowExpressions.exists(e => limitedWindows.contains(e.exprId)) =>
+      case window: Window if enabled && !isLimited(window, limitedWindows) =>
         Some(Groups(window.partitionSpec, None, options, requested = false))
       case _ =>
         GroupMap.keys(node).filter(_ => enabled || hint.isDefined)
@@ -109,6 +134,9 @@ final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
       case window: Window if window.child.isInstanceOf[WindowGroupLimit] =>
         window.windowExpressions.map(_.exprId)
     }.flatten.toSet
+
+  private def isLimited(window: Window, limitedWindows: Set[ExprId]): Boolean =
+    window.windowExpressions.exists(e => limitedWindows.contains(e.exprId))
 
   private def place(node: UnaryNode, groups: Groups): LogicalPlan = {
     val rows = node.child
@@ -211,7 +239,9 @@ final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
       sketch.toAggregateExpression(), options.workers, keyType,
       options.placement.cost == SquaredRows)
     val pass = SparkCompat.aggregate(Alias(function, "function")(), rows)
-    SparkCompat.scalarSubquery(state.optimizer.execute(pass))
+    // A session that observes does not run it.
+    val runs = !SaltwiseConf.observes(conf)
+    SparkCompat.scalarSubquery(if (runs) state.optimizer.execute(pass) else pass)
   }
 
   private def weight(cost: String, rows: LogicalPlan): Expression = cost match {
@@ -242,6 +272,8 @@ object PlaceGroups {
       requested: Boolean)
 
   private val ConstantKeys = "its keys are constants, so there is one group"
+  private val FirstRowsOnly =
+    "it keeps the first rows of each group, and Spark drops the others before the shuffle"
   private val SquaredRows = "rows^2"
   private val Replicas = 1000
 

@@ -43,8 +43,8 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case SkewGroupByHint(_, child) => planLater(child) :: Nil
-    case placed: Placed => placed.exchange(planLater(placed.child)) :: Nil
-    case routed: Routed => routed.exchange(planLater(routed.child)) :: Nil
+    case placed: Placed => orRows("PlaceGroups", placed.child)(placed.exchange) :: Nil
+    case routed: Routed => orRows("RouteStreams", routed.child)(routed.exchange) :: Nil
     case LeftAlone(reason, child) => SkewLeftAloneExec(reason, planLater(child)) :: Nil
     case node: UnaryNode
         if node.child.isInstanceOf[Placed] || node.child.isInstanceOf[LeftAlone] => Nil
@@ -58,15 +58,22 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
     case _ => Nil
   }
 
+  /** The rows behind an exchange of ours; where it cannot be made, the rows, for one of Spark's. */
+  private def orRows(
+      part: String, child: LogicalPlan)(exchange: SparkPlan => SparkPlan): SparkPlan = {
+    val rows = planLater(child)
+    OrStock(part, rows)(exchange(rows))
+  }
+
   /** Spark's own plan, with a note of what would have run. */
   private def observe(aggregate: Aggregate, hint: Map[String, String]): Seq[SparkPlan] =
     OrStock("SkewAggregation", Seq.empty[SparkPlan]) {
       val stock = stockAggregation(aggregate)
-      val would = try {
-        PlaceGroups(session).observed(aggregate).getOrElse(
-          planned(aggregate, hint, stock).fold("nothing: " + _, _.options.strategy.name))
-      } catch {
-        case wrong: SaltwiseException => s"nothing: ${wrong.getMessage}"
+      // PlaceGroups has noted it where the keys would be placed.
+      val would = aggregate.getTagValue(GroupsOfPlan.WouldRun).getOrElse {
+        try planned(aggregate, hint, stock).fold("nothing: " + _, _.options.strategy.name) catch {
+          case wrong: SaltwiseException => s"nothing: ${wrong.getMessage}"
+        }
       }
       stock.foreach(_.setTagValue(GroupsOfPlan.WouldRun, would))
       stock

@@ -30,6 +30,8 @@ import org.apache.spark.scheduler.SparkListenerEvent
  * @param hotKeys     the heaviest keys: their hashes, or their values if the session allows it
  * @param hotRows     about how many rows each of them has
  * @param fingerprint the same number for executions of the same query
+ * @param failed      whether the query failed or was cancelled. The counts are then those of the
+ *                    tasks until its end. False in an event without this field.
  */
 final case class GroupByEvent(
     executionId: Long,
@@ -55,7 +57,8 @@ final case class GroupByEvent(
     memory: Long,
     hotKeys: Array[String],
     hotRows: Array[Long],
-    fingerprint: Int) extends SparkListenerEvent {
+    fingerprint: Int,
+    failed: Boolean) extends SparkListenerEvent {
 
   def mean: Double = rows.toDouble / math.max(1, workers)
 

@@ -13,7 +13,8 @@ import org.apache.spark.sql.streaming.StreamingQueryListener
 
 /**
  * Follows the SQL executions of a Spark context. After each it tells the groups that its plan made:
- * a [[GroupByEvent]] for each of them, for the UI and the event log.
+ * a [[GroupByEvent]] for each of them, for the UI and the event log. Of a query that failed, these
+ * are the groups as far as they came.
  *
  * Spark itself reports all of this to its listeners; the plan stays as it is.
  */
@@ -31,19 +32,20 @@ private[report] final class GroupByListener(context: SparkContext, ledger: Ledge
       }
 
   override def onTaskEnd(task: SparkListenerTaskEnd): Unit =
-    if (task.taskInfo.successful && task.taskMetrics != null) {
+    if (task.taskMetrics != null) {
       stages.get(task.stageId).foreach(stage => OrStock("GroupByListener", ())(stage.add(task)))
     }
 
   override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
-    case start: SparkListenerSQLExecutionStart =>
+    // The plan is empty where Spark could make none.
+    case start: SparkListenerSQLExecutionStart if start.sparkPlanInfo.nodeName.nonEmpty =>
       val confs = start.modifiedConfigs.filter(_._1.startsWith(SaltwiseConf.Prefix))
       running(start.executionId) = Running(start.description.take(MaxText), start.time, confs)
       // Where Spark has dropped events, an execution may never end.
       if (running.size > MaxRunning) forget(running.head._1)
     case end: SparkListenerSQLExecutionEnd =>
       val (started, ended) = forget(end.executionId)
-      if (end.qe != null && end.executionFailure.isEmpty) {
+      if (end.qe != null) {
         started.foreach(running => OrStock("GroupByListener", ())(tell(end, running, ended)))
       }
     case progress: StreamingQueryListener.QueryProgressEvent =>
@@ -64,7 +66,7 @@ private[report] final class GroupByListener(context: SparkContext, ledger: Ledge
       val groups = events(end, started, stages)
       groups.filter(group => started.mode(end.qe) != SaltwiseConf.Off ||
         group.strategy.nonEmpty || group.reason.nonEmpty).foreach(context.listenerBus.post)
-      groups.headOption.foreach { group =>
+      groups.headOption.filterNot(_.failed).foreach { group =>
         val run = Ledger.Run(group.millis, stages.map(_.bytes).sum)
         ledger.add(group.fingerprint, group.description, groups.exists(_.strategy.nonEmpty), run)
       }
@@ -91,7 +93,8 @@ private[report] final class GroupByListener(context: SparkContext, ledger: Ledge
         group.metric("rows").getOrElse(-1),
         count("all"), count("head"), count("raw"),
         group.metric("states").getOrElse(-1L), count("peak"),
-        hot.map(_.shown).toArray, hot.map(_.rows).toArray, fingerprint)
+        hot.map(_.shown).toArray, hot.map(_.rows).toArray, fingerprint,
+        end.executionFailure.nonEmpty)
     }
   }
 }
@@ -107,14 +110,20 @@ private[report] object GroupByListener {
   /** The tasks of a stage that have ended. A task that ran again takes its own place. */
   private final class StageRows(val execution: Long) {
     private val read = mutable.Map.empty[Int, Map[Long, Long]]
+    private val failed = mutable.Map.empty[Int, Long]
     var bytes = 0L
 
     def add(task: SparkListenerTaskEnd): Unit = {
-      bytes += task.taskMetrics.shuffleWriteMetrics.bytesWritten
-      read(task.taskInfo.partitionId) = task.taskInfo.accumulables.collect {
-        case update if update.name.contains(RecordsRead) =>
-          update.id -> update.update.collect { case rows: Long => rows }.getOrElse(0L)
-      }.filter(_._2 > 0).toMap
+      val partition = task.taskInfo.partitionId
+      if (task.taskInfo.successful) {
+        bytes += task.taskMetrics.shuffleWriteMetrics.bytesWritten
+        read(partition) = task.taskInfo.accumulables.collect {
+          case update if update.name.contains(RecordsRead) =>
+            update.id -> update.update.collect { case rows: Long => rows }.getOrElse(0L)
+        }.filter(_._2 > 0).toMap
+      } else {
+        failed(partition) = task.taskMetrics.shuffleReadMetrics.recordsRead
+      }
     }
 
     /**
@@ -123,10 +132,14 @@ private[report] object GroupByListener {
      */
     def rows(metric: Long): Map[Int, Long] =
       if (!read.values.exists(_.contains(metric))) Map.empty
-      else read.iterator.collect {
+      else ofFailedTasks(metric) ++ read.iterator.collect {
         case (partition, counted) if counted.isEmpty || counted.contains(metric) =>
           partition -> counted.getOrElse(metric, 0L)
-      }.toMap
+      }
+
+    /** Of a failed task Spark tells the rows, but not by exchange. So there must be only one. */
+    private def ofFailedTasks(metric: Long): Map[Int, Long] =
+      if (read.values.forall(_.keys.forall(_ == metric))) failed.toMap else Map.empty
   }
 
   /**

@@ -53,9 +53,10 @@ private[report] final case class GroupsOfPlan(
     case _ => Nil
   }
 
-  def wouldRun: String = node.getTagValue(WouldRun).fold("") { would =>
-    if (alreadyGrouped) s"nothing: ${SkewAggregation.AlreadyGrouped}" else would
-  }
+  def wouldRun: String = node.getTagValue(WouldRun)
+    .orElse(node.logicalLink.flatMap(_.getTagValue(WouldRun))).fold("") { would =>
+      if (alreadyGrouped) s"nothing: ${SkewAggregation.AlreadyGrouped}" else would
+    }
 
   /** Whether Spark has put no exchange between the phases of this aggregate. */
   private def alreadyGrouped: Boolean = below(node.children)
@@ -72,7 +73,7 @@ private[report] final case class GroupsOfPlan(
 
 private[saltwise] object GroupsOfPlan {
 
-  /** What would have run if the session did not only observe. */
+  /** What would run if the session did not only observe: at a node of either kind of plan. */
   val WouldRun: TreeNodeTag[String] = TreeNodeTag("saltwise.wouldRun")
 
   def of(plan: SparkPlan): Seq[GroupsOfPlan] = {

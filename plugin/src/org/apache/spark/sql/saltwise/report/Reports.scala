@@ -1,6 +1,6 @@
 package org.apache.spark.sql.saltwise.report
 
-import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.{ConcurrentHashMap, TimeoutException}
 
 import scala.jdk.CollectionConverters._
 
@@ -14,8 +14,19 @@ import org.apache.spark.status.ElementTrackingStore
 object Reports {
   private val ledgers = new ConcurrentHashMap[SparkContext, Ledger]
 
+  private val MaxWaitMillis = 5000L
+
   /** What queries of this JVM's applications took, as JSON: a list. */
-  def savings: String = ledgers.values.asScala.headOption.map(_.json).getOrElse("[]")
+  def savings: String = ledgers.asScala.headOption.fold("[]") { case (context, ledger) =>
+    waitForEvents(context)
+    ledger.json
+  }
+
+  /** Waits until the listeners know of the queries that have ended, but not for ever. */
+  private def waitForEvents(context: SparkContext): Unit =
+    try context.listenerBus.waitUntilEmpty(MaxWaitMillis) catch {
+      case _: TimeoutException =>
+    }
 
   /** Tells an event to the UI and the event log of an application that is followed. */
   def tell(context: SparkContext, event: SparkListenerEvent): Unit =

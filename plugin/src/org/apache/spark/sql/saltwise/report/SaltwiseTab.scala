@@ -64,7 +64,7 @@ private[report] final class AllGroupsPage(tab: SaltwiseTab) extends WebUIPage(""
       <td>{ratio(group.expected)}</td>
       <td>{ratio(group.maxToMean)}</td>
       <td>{bars(group.received, 160, 30, "rows", "workers", group.mean)}</td>
-      <td>{UIUtils.formatDuration(group.millis)}</td>
+      <td>{duration(group)}</td>
     </tr>
   }
 
@@ -122,6 +122,10 @@ private[report] object AllGroupsPage {
     else if (group.reason.nonEmpty) s"Spark's own plan: ${group.reason}"
     else "Spark's own plan"
 
+  /** How long the query took, and whether it failed. */
+  def duration(group: GroupByEvent): String =
+    (if (group.failed) "failed after " else "") + UIUtils.formatDuration(group.millis)
+
   private def ways(group: GroupByEvent): String = {
     val ways = Seq("all keys" -> group.all, "hot keys" -> group.head, "no key" -> group.raw)
     val shares = ways.collect { case (keys, rows) if rows > 0 && group.read > 0 =>
@@ -156,7 +160,7 @@ private[report] final class OneGroupPage(tab: SaltwiseTab) extends WebUIPage("gr
       "States sent" -> (if (group.states < 0) "" else number(group.states)),
       "Peak memory of states, all tasks together" ->
         (if (group.memory == 0) "" else f"${group.memory / 1048576.0}%.1f MB"),
-      "Duration of the query" -> UIUtils.formatDuration(group.millis),
+      "Duration of the query" -> AllGroupsPage.duration(group),
       "Ended" -> UIUtils.formatDate(group.ended)).filter(_._2.nonEmpty)
     <div>
       <p>SQL execution {tab.execution(request, group.executionId)}: {group.description}</p>
