@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ from pyspark.sql import functions as F
 
 import saltwise
 from saltwise import PlacementStore, SaltwiseError, weights_of
+from saltwise.options import SettledOptions
+from saltwise.placement.history import Aims, keys_to_track
+from saltwise.spark.key_weights import key_capacity
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +43,15 @@ def test_rows_are_counted_by_a_sketch_whose_counts_are_lower_bounds(visits: Data
     assert (rows["u0"], rows[None]) == (400, 100)
     assert all(weight <= 1 for user, weight in rows.items() if user not in ("u0", None))
     assert len(rows) <= 100
+
+
+def test_counters_are_ten_for_each_key_that_the_placement_may_track() -> None:
+    settled = SettledOptions("level", 100, 0.002)
+    exact, counted = (key_capacity(settled, cost, Aims()) for cost in ("bytes", "rows"))
+    assert exact == 10_000 > keys_to_track(100)
+    assert counted == 10 * keys_to_track(100)
+    assert key_capacity(settled, "rows", Aims(alpha=1.05)) > 3 * counted
+    assert key_capacity(replace(settled, counters=5), "rows", Aims()) == 5
 
 
 def test_other_costs_are_added_up_exactly(visits: DataFrame) -> None:

@@ -29,7 +29,7 @@ from saltwise.reproduce import (
 from saltwise.reproduce.contradicted import CONTRADICTED
 from saltwise.reproduce.experiment import highest, paired, pick, values
 from saltwise.reproduce.jobs import OPERATORS, apart, real_job
-from saltwise.reproduce.lab import STAND_INS, TWEETS, WIKIPEDIA, Lab
+from saltwise.reproduce.lab import ALL_TWEETS, STAND_INS, TWEETS, WIKIPEDIA, Lab
 from saltwise.reproduce.levelled import levelled
 from saltwise.reproduce.over_seeds import ranges
 from saltwise.reproduce.page import page
@@ -55,7 +55,7 @@ IN_THE_PAPERS = {
     *("elb-table1", "elb-fig2", "elb-fig3", "elb-fig4"),
     *(f"milp-fig{i}" for i in range(2, 6)),
     *(f"albic-fig{i}" for i in range(10, 15)),
-    *(f"gedik-fig{i}" for i in range(3, 15)),
+    *("gedik-section4", *(f"gedik-fig{i}" for i in range(3, 15))),
 }
 
 
@@ -169,7 +169,7 @@ def test_claims_about_a_cluster_are_not_judged() -> None:
 
 
 def test_the_page_counts_and_marks_claims_and_names_the_stand_ins() -> None:
-    held = Claim("Q1", "the first", "1.5 of |K| = 3", True)
+    held = Claim("Q1", "the first", "1.5 of |K| = 3 on WP*", True)
     failed = Claim("Q2", "the second", "0.1", False, "Too short.")
     missing = {EXPERIMENTS["pkg-fig8"]: "No index."}
     text = page(
@@ -180,12 +180,13 @@ def test_the_page_counts_and_marks_claims_and_names_the_stand_ins() -> None:
         in text
     )
     assert "m = 5,000 messages" in text
-    assert "| Q1 | the first | 1.5 of \\|K\\| = 3 | simulation | yes |  |" in text
+    assert "| Q1 | the first | 1.5 of \\|K\\| = 3 on WP\\* | simulation | yes |  |" in text
     assert "| Q2 | the second | 0.1 | simulation | **no** | Too short. |" in text
     assert "| not measured | nobody here | needs a cluster |" in text
     assert "* pkg-fig8 did not run: No index." in text
     for name in STAND_INS:
-        assert f"* **{name}**: " in text
+        escaped = name.replace("*", "\\*")
+        assert f"* **{escaped}**: " in text
 
 
 def test_a_claim_that_the_papers_own_numbers_rule_out_cannot_hold_and_the_page_says_by_which() -> None:
@@ -202,6 +203,7 @@ def test_keys_below_delta_leave_more_imbalance_than_the_hottest_key_alone() -> N
     tracked = np.sum(zipf_shares(1_000_000, 1.0)[:39]) - hottest
     even = (hottest + (rest - tracked) / 10) / (tracked / 9 + (rest - tracked) / 10) / 1.2
     assert even == pytest.approx(1.22, abs=0.005)
+    assert left.even == pytest.approx(even)
     assert left.mean > even + 3 * left.deviation / 5**0.5
 
 
@@ -217,6 +219,7 @@ def test_pairs_agree_in_the_other_settings() -> None:
 def test_the_stand_ins_have_the_p1_that_they_promise() -> None:
     assert zipf_shares(*WIKIPEDIA)[0] == pytest.approx(0.0932, abs=1e-4)
     assert zipf_shares(*TWEETS)[0] == pytest.approx(0.0267, abs=1e-4)
+    assert zipf_shares(*ALL_TWEETS)[0] == pytest.approx(0.0267, abs=1e-4)
     lab = Lab(QUICK)
     assert lab.data("CT*").top_share == pytest.approx(0.0329, abs=0.002)
     assert set(FULL.data) <= set(STAND_INS)
@@ -226,6 +229,28 @@ def test_a_simulation_is_run_once() -> None:
     lab = Lab(TINY)
     assert lab.run(lab.zipf(100, 1.0), "pkg", 5) is lab.run(lab.zipf(100, 1.0), "pkg", 5)
     assert lab.run(lab.zipf(100, 1.0), "pkg", 5, sources=2) is not lab.run(lab.zipf(100, 1.0), "pkg", 5)
+    assert lab.run(lab.zipf(100, 1.0), "pkg", 5, sources=5, load="local") is lab.run(lab.zipf(100, 1.0), "pkg", 5)
+    assert lab.run(lab.zipf(100, 1.0), "hash", 5, load="global") is lab.run(lab.zipf(100, 1.0), "hash", 5)
+
+
+def test_a_simulation_is_kept_for_other_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = Lab(TINY, kept=tmp_path)
+    made = first.run(first.zipf(100, 1.0), "dchoices", 5)
+    other_seed = Lab(TINY, 2, tmp_path)
+    assert other_seed.run(other_seed.zipf(100, 1.0), "dchoices", 5).series.tolist() != made.series.tolist()
+    monkeypatch.setattr("saltwise.reproduce.lab.simulate", None)
+    again = Lab(TINY, kept=tmp_path)
+    kept = again.run(again.zipf(100, 1.0), "dchoices", 5)
+    assert [np.asarray(value).tolist() for value in kept] == [np.asarray(value).tolist() for value in made]
+
+
+def test_the_least_choices_are_those_of_a_search_from_two_on() -> None:
+    lab = Lab(TINY)
+    for z, n in ((0.4, 10), (1.2, 10), (2.0, 10)):
+        stream = lab.zipf(when_two_choices.KEYS, z)
+        target = lab.run(stream, "wchoices", n).imbalance + 1e-3
+        every = [d for d in range(2, n) if lab.run(stream, "dchoices", n, choices=d).imbalance <= target]
+        assert when_two_choices._least_choices(lab, z, n, target) == min(every, default=n)
 
 
 def test_an_experiment_without_data_is_named_and_the_others_run(

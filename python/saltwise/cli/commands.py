@@ -268,8 +268,10 @@ def audit(
 ) -> None:
     """Run a query with Saltwise and without it, and compare the answers.
 
-    It also tells the ratios of time, of the longest task and of memory. What
-    writes is refused. The exit status is 1 if the answers differ.
+    It also tells what was rewritten, and the ratios of time, of the longest
+    task and of memory. Small inputs are rewritten for the comparison, and timed
+    as they are. What writes is refused. The exit status is 1 if the answers
+    differ.
 
     \b
     Examples:
@@ -305,8 +307,8 @@ def reproduce(
     """Run the papers' experiments that need no cluster, and check the claims.
 
     Each experiment writes a CSV and a figure. claims.md tells which claims
-    hold. Spark is not needed. In full size, all take about an hour a seed. An
-    interrupted run goes on where it was.
+    hold. Spark is not needed. In full size, all take about two hours a seed
+    (estimated). An interrupted run goes on where it was.
 
     \b
     Examples:

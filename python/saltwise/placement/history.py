@@ -174,13 +174,17 @@ class Aims:
             raise SaltwiseValueError.unknown("utility", self.utility, UTILITIES)
 
 
-def keys_to_track(workers: int) -> int:
+COUNTERS_PER_KEY = 10
+"""Counters for each key that may need a worker: counts are then wrong by delta / 10 at most (section 4.1.2)."""
+
+
+def keys_to_track(workers: int, aims: Aims = Aims()) -> int:
     """Return how many keys may need a worker by name: no more have a share of at least delta (equation 17).
 
-    >>> keys_to_track(10)
-    567
+    >>> keys_to_track(10), keys_to_track(10, Aims(sigma=0.05))
+    (567, 1134)
     """
-    return math.ceil(1 / threshold(RESOURCES, workers))
+    return math.ceil(1 / threshold(aims.resources, workers, aims.alpha, aims.sigma, aims.domain))
 
 
 class PlacementHistory:

@@ -6,7 +6,8 @@ at log N a candidate, the three highest and lowest loads are enough here.
 
 The gain is the fall of the utility by the frequency moved. The fall is counted from the utility of the mapping at hand;
 the paper's listing overwrites that utility while it still compares candidates. A step may have a negative gain, but it
-must lower the balance penalty.
+must lower the balance penalty. Of steps with equal gains, the one that moves more is taken: the paper does not say
+which.
 
 `level` goes beyond the paper: a step may also leave the penalty as it is, if it narrows the gap between two workers of
 which one is a fullest or an emptiest one. Where counts tie and two workers are the emptiest, as after two were added,

@@ -63,7 +63,7 @@ class PlacementStore:
         utility: str = "APM",
         domain: int | None = None,
     ) -> None:
-        self._aims = Aims(resources, alpha, sigma, utility, domain)
+        self.aims = Aims(resources, alpha, sigma, utility, domain)
         self.path = local_folder(path)
 
     @property
@@ -106,10 +106,10 @@ class PlacementStore:
 
     def _read(self) -> PlacementHistory:
         if not self._file.exists():
-            return PlacementHistory(self._aims)
+            return PlacementHistory(self.aims)
         try:
             return PlacementHistory.from_content(
-                load_versioned(self._file.read_text(encoding="utf-8"), FORMAT, VERSION), self._aims
+                load_versioned(self._file.read_text(encoding="utf-8"), FORMAT, VERSION), self.aims
             )
         except VersionedJsonError as error:
             raise PlacementStoreError(self._file, str(error)) from error

@@ -29,8 +29,11 @@ Rows = list[optimize.LinearConstraint]
 W1, W2 = 1.0, 0.01
 """w_1 and w_2 of the objective, w_1 >> w_2."""
 
-GAP = 1e-3
-"""HiGHS may stop this far from the optimum, as a share of the mean load."""
+GAP = 1e-5
+"""HiGHS may stop this far from the optimum, as a share of the mean load: far below what w_2 is there for."""
+
+ENOUGH = 1e-3
+"""The search for neighbourhoods stops this far from the bound, as a share of the mean load."""
 
 SMALL = 3_000
 """A MILP with at most this many binary variables is solved in one step."""
@@ -78,6 +81,10 @@ class _Problem(NamedTuple):
     """Constraint (2): what the migration of each key group costs, and how much of the budget is left."""
     must: NDArray[np.bool_]
     """The key groups that must leave: those on nodes marked for removal, once the limits allow all of them to leave."""
+    taking: NDArray[np.bool_]
+    """The nodes that may get key groups."""
+    bonus: float
+    """What it gains to take a key group off a node marked for removal."""
 
 
 def milp(
@@ -87,6 +94,7 @@ def milp(
     pins: Mapping[int, int] | None = None,
     seconds: float = 5.0,
     sizes: Ints | None = None,
+    literal: bool = False,
 ) -> Solution:
     """Minimise w_1 d - w_2 (d_u + d_l), where d is the load distance and d_u, d_l tighten its two sides.
 
@@ -101,6 +109,8 @@ def milp(
         pins: key groups and the node on which each must be.
         seconds: the time limit, above 0. Then the best allocation so far is taken.
         sizes: as how many migrations each one counts, where they are units of key groups; 1 by default.
+        literal: whether to solve the paper's constraints (1) to (5) alone. Then only d decides whether marked nodes
+            lose key groups, and they may get some.
 
     Raises:
         SaltwiseValueError: an argument is not allowed.
@@ -114,7 +124,7 @@ def milp(
     if not 0 < seconds < float("inf"):
         raise SaltwiseValueError(f"seconds is {seconds!r}; it must be a number above 0.")
     deadline = time.monotonic() + seconds
-    problem = _problem(cluster, max_migrations, max_migr_cost, pins or {}, sizes)
+    problem = _problem(cluster, max_migrations, max_migr_cost, pins or {}, sizes, literal)
     whole = np.ones(cluster.nodes, dtype=bool)
     if int(problem.movable.sum()) * cluster.nodes > SMALL:
         leaving, bound = _leave(problem, seconds / 2)
@@ -135,6 +145,7 @@ def _problem(
     max_migr_cost: float | None,
     pins: Mapping[int, int],
     sizes: Ints | None,
+    literal: bool,
 ) -> _Problem:
     limits: list[tuple[Floats, float]] = []
     if max_migrations is not None:
@@ -160,7 +171,11 @@ def _problem(
         raise InfeasibleError("The pins alone take more migration than is allowed: allow more, or pin less.")
     marked = movable & ~cluster.staying[node]
     must = marked & all(float(each[marked].sum()) <= rest for each, rest in left)
-    return _Problem(replace(cluster, node=node), movable, left, must)
+    if literal:
+        must, taking, bonus = np.zeros_like(must), np.ones_like(cluster.staying), 0.0
+    else:
+        taking, bonus = cluster.staying, W2 * float(cluster.load.mean())
+    return _Problem(replace(cluster, node=node), movable, left, must, taking, bonus)
 
 
 def _feasible(cluster: Cluster) -> bool:
@@ -194,9 +209,9 @@ def _leave(problem: _Problem, seconds: float) -> tuple[NDArray[np.bool_], float]
     rows += _balance(cluster, net, there)
     rows += [_row(np.concatenate([each, np.zeros(len(kinds) * nodes)]), -np.inf, rest) for each, rest in problem.limits]
     lower = np.concatenate([problem.must, np.zeros(len(kinds) * nodes)])
-    upper = np.concatenate([problem.movable, np.tile(np.where(cluster.staying, np.inf, 0), len(kinds))])
+    upper = np.concatenate([problem.movable, np.tile(np.where(problem.taking, np.inf, 0), len(kinds))])
     off_marked = np.concatenate([~cluster.staying[cluster.node], np.zeros(len(kinds) * nodes)])
-    found = _solve(cluster, off_marked, groups, rows, lower, upper, seconds)
+    found = _solve(cluster, problem.bonus * off_marked, groups, rows, lower, upper, seconds)
     if found.status == INFEASIBLE:
         raise InfeasibleError(NO_ALLOCATION)
     # Without a solution in time, the second step moves nothing.
@@ -220,7 +235,7 @@ def _place(
     group = np.flatnonzero(free)
     k, i = np.repeat(group, nodes), np.tile(np.arange(nodes), len(group))
     stays = cluster.node[k] == i
-    allowed = np.where(stays, ~problem.must[k], (among & cluster.staying)[i])
+    allowed = np.where(stays, ~problem.must[k], (among & problem.taking)[i])
     k, i, stays = k[allowed], i[allowed], stays[allowed]
     x = np.arange(len(k))
     kinds = [cluster.load, *(resource.usage for resource in cluster.resources)]
@@ -232,8 +247,10 @@ def _place(
     for each, rest in problem.limits:
         rows.append(_row(np.where(stays, 0, each[k]), -np.inf, rest - float(each[moved].sum())))
     rows += _balance(cluster, net, there)
-    off_marked = (~stays & ~cluster.staying[cluster.node[k]]).astype(float)
-    found = _solve(cluster, off_marked, len(x), rows, np.zeros(len(x)), np.ones(len(x)), max(0.1, seconds))
+    off_marked = ~stays & ~cluster.staying[cluster.node[k]]
+    found = _solve(
+        cluster, problem.bonus * off_marked, len(x), rows, np.zeros(len(x)), np.ones(len(x)), max(0.1, seconds)
+    )
     if found.x is None:
         if found.status == INFEASIBLE and among.all() and free.sum() == problem.movable.sum():
             raise InfeasibleError(NO_ALLOCATION)
@@ -251,7 +268,7 @@ def _improve(problem: _Problem, node: Ints, bound: float, each: float, deadline:
     monotonic clock.
     """
     cluster, rng, idle = problem.cluster, np.random.default_rng(1), 0
-    enough = bound + GAP * cluster.mean
+    enough = bound + ENOUGH * cluster.mean
     while idle < IDLE and cluster.load_distance(node) > enough and time.monotonic() + each < deadline:
         load = np.where(cluster.staying, cluster.loads(node), cluster.mean)
         order = np.argsort(load, kind="stable")
@@ -304,11 +321,11 @@ def _row(coefficients: Floats, lower: float, upper: float) -> optimize.LinearCon
 
 
 def _solve(
-    cluster: Cluster, off_marked: Floats, binaries: int, rows: Rows, lower: Floats, upper: Floats, seconds: float
+    cluster: Cluster, gains: Floats, binaries: int, rows: Rows, lower: Floats, upper: Floats, seconds: float
 ) -> optimize.OptimizeResult:
     """Call HiGHS. The binary variables come first. `lower` and `upper` leave out d, d_u, d_l: these are 0 to the mean.
 
-    `off_marked` says of each variable how many key groups it takes off nodes marked for removal.
+    `gains` says of each other variable what one of it gains.
     """
     mean = cluster.mean
     integral = np.arange(len(upper) + 4) < binaries
@@ -317,7 +334,7 @@ def _solve(
         optimize.LinearConstraint(sparse.hstack([r.A, np.zeros((r.A.shape[0], 1))], "csr"), r.lb, r.ub) for r in rows
     ]
     return optimize.milp(
-        np.concatenate([-W2 * cluster.load.mean() * off_marked, [W1, -W2, -W2, 1.0]]),
+        np.concatenate([-gains, [W1, -W2, -W2, 1.0]]),
         integrality=integral,
         bounds=optimize.Bounds(np.append(lower, [0, 0, 0, mean]), np.append(upper, [mean] * 4)),
         constraints=rows,

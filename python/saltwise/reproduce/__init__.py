@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import SaltwiseError, SaltwiseValueError, check_whole
+from ..versioned_json import replace_file
 from . import (
     partial_key_grouping,
     partitioning_functions,
@@ -68,6 +69,9 @@ PAGE = "claims.md"
 KEPT = "seeds"
 """The folder of what each seed found."""
 
+RUNS = "runs"
+"""The folder of the simulations in it."""
+
 
 @dataclass(frozen=True)
 class Reproduction:
@@ -103,7 +107,7 @@ def reproduce(
 ) -> Reproduction:
     """Run experiments. Write a CSV file and a figure of each, and a page with all claims.
 
-    What each seed found is kept in the folder, so that an interrupted run goes on where it was.
+    What each seed found is kept in the folder, with every simulation, so that an interrupted run goes on where it was.
 
     Args:
         names: of the experiments; an empty list means all.
@@ -111,7 +115,7 @@ def reproduce(
         grid: the values to vary over.
         report: is called with the experiment that runs, how many of its steps are done, and how many there are.
         seeds: with how many seeds everything runs. The files of numbers and the figures are those of the first.
-        fresh: whether to run again what is kept already.
+        fresh: whether to run again what is kept already; all simulations that are kept go first.
 
     Raises:
         SaltwiseValueError: a name is not that of an experiment, seeds is below 1, or `out` cannot be a folder.
@@ -120,14 +124,17 @@ def reproduce(
     """
     chosen = experiments(names)
     check_whole("seeds", seeds)
+    runs = out / KEPT / RUNS
     try:
-        (out / KEPT).mkdir(parents=True, exist_ok=True)
+        runs.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SaltwiseValueError(f"out is {str(out)!r}; it must be a folder that can be written ({error}).") from error
+    for old in runs.iterdir() if fresh else ():
+        old.unlink()
     claims: dict[Experiment, list[list[Claim]]] = {}
     missing: dict[Experiment, str] = {}
     for seed in range(1, seeds + 1):
-        lab = Lab(grid, seed)
+        lab = Lab(grid, seed, runs)
         for experiment in chosen:
             kept = out / KEPT / f"{experiment.name}-{seed}.json"
             found = None if fresh else _read(kept, grid)
@@ -170,9 +177,7 @@ def _write_csv(outcome: Outcome, path: Path) -> None:
 
 def _write(path: Path, grid: Grid, claims: Sequence[Claim]) -> None:
     """Keep the claims of one seed, as a whole file or not at all."""
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps({"grid": asdict(grid), "claims": [asdict(each) for each in claims]}, indent=1), "utf-8")
-    part.replace(path)
+    replace_file(path, json.dumps({"grid": asdict(grid), "claims": [asdict(each) for each in claims]}, indent=1))
 
 
 def _read(path: Path, grid: Grid) -> list[Claim] | None:

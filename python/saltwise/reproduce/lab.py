@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -12,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..simulate import route, simulate
 from ..streams import Stream, debian, drifting, lognormal, words, zipf, zipf_shares
+from ..versioned_json import replace_file
 
 T = TypeVar("T")
 
@@ -32,9 +36,13 @@ SCHEMES = {
 }
 """The papers' symbols of the schemes."""
 
+_DEFAULTS: dict[str, Any] = {"sources": 5, "load": "local"}
+"""Options of :func:`simulate` that some experiments name and others leave out."""
+
 STAND_INS = {
     "WP*": "Zipf with p1 = 9.32 % and as many messages a key as WP has, for the log of Wikipedia, which is not public",
     "TW*": "Zipf with p1 = 2.67 % and as many messages a key as TW has, for the tweets, which are not public",
+    "TW31*": "Zipf with p1 = 2.67 % and as many keys as TW has, 31 million, for table II, where new keys come late",
     "CT*": "Zipf with |K| = 2,900, whose head changes three times, so that p1 = 3.29 % as CT has, for the cashtags",
     "LN1": "the paper's first log-normal distribution itself",
     "LN2": "the paper's second log-normal distribution itself",
@@ -47,6 +55,9 @@ STAND_INS = {
 
 WIKIPEDIA, TWEETS = (1_300_000, 1.0493), (258_000, 0.8489)
 """|K| and z. Of ten million messages WP has 7.6 a key (22 million of 2.9 million keys), TW 39 (1.2 billion of 31)."""
+
+ALL_TWEETS = (31_000_000, 0.921)
+"""|K| and z of TW with all its keys. Ten million messages have 3.6 million of them."""
 
 
 class Run(NamedTuple):
@@ -120,16 +131,18 @@ class Lab:
     Args:
         grid: the values to vary over.
         seed: of all that is drawn, and of the numbers that stand for keys: with other numbers they have other workers.
+        kept: a folder that keeps the results of simulations, for other runs.
     """
 
-    def __init__(self, grid: Grid, seed: int = 1) -> None:
+    def __init__(self, grid: Grid, seed: int = 1, kept: Path | None = None) -> None:
         self.grid = grid
         self.seed = seed
+        self.kept = kept
         self.report: Callable[[int, int], None] = lambda done, steps: None
         """Is called with the number of steps of an experiment that are done, and the number of all steps."""
         self._zipf = Stream("", np.zeros(0, dtype=np.int64))
         self._data: dict[str, Stream] = {}
-        self._runs: dict[tuple[object, ...], Run] = {}
+        self._runs: dict[str, Run] = {}
 
     @property
     def quick(self) -> bool:
@@ -168,6 +181,7 @@ class Lab:
         make: dict[str, Callable[[], Stream]] = {
             "WP*": lambda: zipf(m, *WIKIPEDIA, seed),
             "TW*": lambda: zipf(m, *TWEETS, seed),
+            "TW31*": lambda: zipf(m, *ALL_TWEETS, seed),
             "CT*": lambda: drifting(min(m, 690_000), 2_900, 1.0098, periods=4, shift=20, seed=seed),
             "LN1": lambda: lognormal(m, "LN1", seed),
             "LN2": lambda: lognormal(m, "LN2", seed),
@@ -187,14 +201,28 @@ class Lab:
 
     def run(self, stream: Stream, scheme: str, workers: int, **options: Any) -> Run:
         """Simulate, or return the result of the same simulation before. The options are those of :func:`simulate`."""
-        key = (stream.name, scheme, workers, *sorted(options.items()))
+        different = {} if scheme == "hash" else _DEFAULTS | options  # a hash asks neither the loads nor the source
+        key = f"{stream.name}; {stream.messages} messages; {scheme}, n = {workers}; {sorted(different.items())}"
         if key not in self._runs:
-            source_keys = stream.source_keys if options.get("feed") == "keyed" else None
-            found = simulate(stream.keys, scheme, workers, source_keys=source_keys, **options)
-            self._runs[key] = Run(
-                found.average_imbalance, found.imbalance, found.times, found.states, max(found.choices, default=2)
-            )
+            self._runs[key] = self._on_disk(key, lambda: self._simulated(stream, scheme, workers, options))
         return self._runs[key]
+
+    def _simulated(self, stream: Stream, scheme: str, workers: int, options: dict[str, Any]) -> Run:
+        source_keys = stream.source_keys if options.get("feed") == "keyed" else None
+        found = simulate(stream.keys, scheme, workers, source_keys=source_keys, **options)
+        return Run(found.average_imbalance, found.imbalance, found.times, found.states, max(found.choices, default=2))
+
+    def _on_disk(self, key: str, make: Callable[[], Run]) -> Run:
+        """Read what is kept of this name, or make it and keep it."""
+        if self.kept is None:
+            return make()
+        path = self.kept / f"{sha256(f'seed {self.seed}; {key}'.encode()).hexdigest()[:32]}.json"
+        if not path.exists():
+            run = make()
+            replace_file(path, json.dumps(run._asdict() | {"series": run.series.tolist(), "times": run.times.tolist()}))
+            return run
+        kept = json.loads(path.read_text("utf-8"))
+        return Run(**kept | {"series": np.array(kept["series"]), "times": np.array(kept["times"])})
 
     def route(self, stream: Stream, scheme: str, workers: int, **options: Any) -> NDArray[np.int64]:
         """Return the worker of each message."""

@@ -21,10 +21,12 @@ DRAWS = 400
 
 
 class Left(NamedTuple):
-    """b over draws of the hash."""
+    """b over draws of the hash, and of a hash without chance."""
 
     mean: float
     deviation: float
+    even: float
+    """b if each worker had as much of what the hash places."""
 
 
 def levelled(workers: int, domain: int, z: float = 1.0, sigma: float = 0.1) -> Left:
@@ -48,7 +50,8 @@ def levelled(workers: int, domain: int, z: float = 1.0, sigma: float = 0.1) -> L
         hashed = np.bincount(rng.choice(workers, len(single), p=of_ring), single, workers)
         loads = placed + hashed + below[SINGLE:].sum() * of_ring
         found.append(loads.max() / loads.min() / ALPHA)
-    return Left(float(np.mean(found)), float(np.std(found)))
+    evenly = placed + below.sum() / workers
+    return Left(float(np.mean(found)), float(np.std(found)), float(evenly.max() / evenly.min() / ALPHA))
 
 
 def _ring(workers: int, rng: np.random.Generator) -> np.ndarray:

@@ -51,9 +51,10 @@ def page(
         f"and {len(claims) - held - ruled_out} do not ({(held + ruled_out) / max(1, len(claims)):.1%} hold or cannot). "
         "Synthetic streams have "
         f"m = {messages:,} messages (the papers: up to ten million). Imbalance is (max load - mean load) as a share of "
-        "the messages so far, in the mean over 100 samples in time." + (_SEEDS.format(seeds) if seeds > 1 else ""),
+        "the messages so far: in the mean over 100 samples in time, but at the end of the stream for partial key "
+        "grouping, apart from its figure 5." + (_SEEDS.format(seeds) if seeds > 1 else ""),
         "The data sets that are not public have stand-ins, and claims about them are claims about these:",
-        "\n".join(f"* **{name}**: {what}" for name, what in STAND_INS.items()),
+        "\n".join(f"* **{_plain(name)}**: {what}" for name, what in STAND_INS.items()),
     ]
     if missing:
         parts.append(
@@ -108,5 +109,10 @@ def _line(claim: Claim, run_by: str) -> str:
     )
     if 0 < held < tried:
         holds += f", with {held} of {tried}"
-    cells = (claim.where, claim.says, claim.found, run_by, holds, contradiction or claim.why)
-    return "| " + " | ".join(cell.replace("|K|", "\\|K\\|") for cell in cells) + " |"
+    cells = (_plain(claim.where), _plain(claim.says), _plain(claim.found), run_by, holds)
+    return "| " + " | ".join((*cells, _plain(contradiction or claim.why))) + " |"
+
+
+def _plain(text: str) -> str:
+    """Return a text in which no character of it is Markdown's."""
+    return text.replace("|", "\\|").replace("*", "\\*")

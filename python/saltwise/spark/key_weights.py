@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, MapType, NumericType, StringType, StructType
 
 from ..errors import SaltwiseValueError, check_whole
-from ..options import SettledOptions, SkewOptions, settle
-from ..placement.history import Weights, check_weight, keys_to_track
+from ..options import MAX_CAPACITY, SettledOptions, SkewOptions, settle
+from ..placement.history import COUNTERS_PER_KEY, Aims, Weights, check_weight, keys_to_track
 from .key_columns import quoted
 from .session import require_plugin, session_options
 
@@ -41,8 +41,8 @@ def weights_of(
         keys: the key columns.
         cost: the cost of a key: its "rows", its "bytes" (in Spark's row format), "rows^2", or the sum of a Column of
             numbers.
-        capacity: the largest number of keys to find; by default all that a placement on the session's partitions may
-            track, and at least 10,000.
+        capacity: the largest number of keys to find, and of counters; by default all that a placement on the session's
+            partitions may track, ten times as many where rows are counted, and at least 10,000.
 
     Returns:
         Hashes and weights, for :meth:`saltwise.PlacementStore.plan`.
@@ -58,7 +58,7 @@ def weights_of(
     if not columns:
         raise SaltwiseValueError("keys is empty; name at least one column to group by.")
     if capacity is None:
-        capacity = key_capacity(settle(SkewOptions(), session_options(df.sparkSession)))
+        capacity = key_capacity(settle(SkewOptions(), session_options(df.sparkSession)), cost, Aims())
     check_whole("capacity", capacity)
     key_type = ", ".join(field.dataType.simpleString() for field in df.select(*columns).schema)
     key = F.xxhash64(*columns)
@@ -68,9 +68,21 @@ def weights_of(
     return _added_up(df.select(key.alias("hash"), _weight(df, cost).alias("weight")), key_type, capacity, cost)
 
 
-def key_capacity(settled: SettledOptions) -> int:
-    """Return how many keys are looked at for a placement: all that it may track, unless somebody has set a number."""
-    return settled.counters or max(settled.placement_capacity, keys_to_track(settled.workers))
+def key_capacity(settled: SettledOptions, cost: Column | str, aims: Aims) -> int:
+    """Return how many keys are looked at for a placement, unless somebody has set a number.
+
+    All that it may track are enough where costs are added up exactly. A count of rows may be too low by the share of a
+    counter, so there are ten times as many.
+
+    Args:
+        settled: the options of the group-by.
+        cost: of a key, as for :func:`weights_of`.
+        aims: what the placement balances.
+    """
+    keys = keys_to_track(settled.workers, aims)
+    if isinstance(cost, str) and cost == "rows":
+        keys = min(MAX_CAPACITY, COUNTERS_PER_KEY * keys)
+    return settled.counters or max(settled.placement_capacity, keys)
 
 
 def _counted(hashes: DataFrame, key_type: str, capacity: int) -> Weights:

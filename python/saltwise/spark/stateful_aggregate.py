@@ -21,10 +21,18 @@ from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.sql.types import DecimalType, StructType
 
 from ..errors import SaltwiseError, SaltwiseValueError, check_whole
-from ..options import default_capacity, default_theta
+from ..options import PLACEMENT_CAPACITY
 from ..placement.construct import ALGORITHMS
 from ..placement.hash_pair import HashPair
-from ..placement.history import EPSILON, WINDOW, Placement, PlacementHistory, Weights, keys_to_track
+from ..placement.history import (
+    COUNTERS_PER_KEY,
+    EPSILON,
+    WINDOW,
+    Placement,
+    PlacementHistory,
+    Weights,
+    keys_to_track,
+)
 from ..placement.key_groups import KeyGroups
 from ..rebalancing.key_group_history import KeyGroupHistory
 from ..rebalancing.rounds import PLANNERS
@@ -333,8 +341,11 @@ class StatefulAggregate:
 
     @property
     def _capacity(self) -> int:
-        """How many keys of a batch the placement looks at: all that a worker of its own may be needed for."""
-        return max(keys_to_track(self._workers), default_capacity(default_theta(self._workers)))
+        """How many keys of a batch are counted.
+
+        A key below this in each of many batches may be heavy in all of them together, so the share is delta / 10.
+        """
+        return max(PLACEMENT_CAPACITY, COUNTERS_PER_KEY * keys_to_track(self._workers))
 
     def _weights(self, parts: DataFrame) -> Weights:
         """Return the exact number of rows of the heaviest keys of a batch."""
