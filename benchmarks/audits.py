@@ -52,14 +52,18 @@ def audited(query: str) -> dict[str, str]:
     try:
         found = saltwise.audit(query, rounds=1)
     except SaltwiseError as error:
-        return {"answers": "not compared", "says": str(error)}
+        return {"answers": "not compared", "rewritten": "", "says": str(error)}
     if found.same:
         answers = "the same"
     elif not found.steady:
         answers = "stock Spark's differ"
     else:
         answers = "left open" if found.open else "differ"
-    return {"answers": answers, "says": str(found).splitlines()[0]}
+    return {
+        "answers": answers,
+        "rewritten": "yes" if found.rewritten else "no",
+        "says": str(found).splitlines()[0],
+    }
 
 
 if __name__ == "__main__":

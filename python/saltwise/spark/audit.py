@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import median
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import SaltwiseError, SaltwiseValueError, check_whole
 from ..tables import Printable, Table, counted
 from .answers import Comparison, compare
-from .compat import analysed_plan, is_connect
-from .explain import confs
+from .compat import analysed_plan, is_answer_of_command, is_connect, physical_plan
+from .explain import confs, one_select, reason_in
 from .loads import measured_tasks
 from .session import require_plugin
 from .spark_errors import SPARK_ERRORS, refused_query
@@ -22,12 +22,20 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MODE = "spark.saltwise.mode"
-STOCK = "observe"
-"""The mode in which every plan is Spark's own, with a hint too."""
+STOCK = {MODE: "observe"}
+"""With it every plan is Spark's own, with a hint too."""
+OURS = {MODE: "on"}
+COMPARED = OURS | {"spark.saltwise.auto.smallInput": "0"}
+"""With it small inputs are rewritten too, so that their answers prove something."""
+ALL_FIELDS = {"spark.sql.debug.maxToStringFields": str(2**31 - 1)}
+"""With it a plan prints all of its expressions."""
 MAX_ROWS = 1_000_000
 """The most rows of an answer that are compared."""
-OPEN = (
+
+_LINE = r"^[ :+-]*"
+_CALLS = (
     "any_value",
+    "approx_percentile",
     "approx_top_k",
     "first",
     "first_value",
@@ -35,14 +43,38 @@ OPEN = (
     "kll_sketch_agg_bigint",
     "kll_sketch_agg_double",
     "kll_sketch_agg_float",
+    "lag",
     "last",
     "last_value",
+    "lead",
+    "listagg",
     "max_by",
     "min_by",
     "mode",
+    "monotonically_increasing_id",
+    "nth_value",
+    "ntile",
     "percentile_approx",
+    "row_number",
+    "string_agg",
 )
-"""Aggregates whose answer depends on the order in which rows come, or states are merged: Spark leaves both open."""
+OPEN = {name: rf"\b{name}\(" for name in _CALLS} | {
+    "LIMIT without ORDER BY": (
+        rf"{_LINE}(?:GlobalLimit|Offset) .*\n"
+        rf"(?:{_LINE}(?:LocalLimit|Offset|Project|Filter|SubqueryAlias|View) .*\n)*+"
+        rf"(?!{_LINE}Sort .*, true)"
+    ),
+    "TABLESAMPLE": rf"{_LINE}Sample ",
+}
+"""Parts of a query whose answer depends on the order in which rows come, or states are merged, which Spark leaves open.
+
+Each has a pattern that finds it in the analysed plan.
+"""
+ARRAYS = rf"{_LINE}(?:Aggregate|Window) (?!.*(?:FIRST|LAST)\]$).*\bcollect_(?:list|set)\("
+"""Finds arrays in the order in which rows come. A window with an order is none of them."""
+SORTED_ARRAYS = r"\b(?:array_sort|sort_array)\("
+READ_BY_ORDER = ("array_join", "concat_ws", "element_at", "posexplode", "slice", "to_json")
+"""Functions whose answer depends on the order inside an array."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +86,11 @@ class Audit(Printable):
     steady: bool
     """Whether two runs without Saltwise gave the same answer; if not, differences tell nothing."""
     open: tuple[str, ...]
-    """The aggregates of the query whose answer Spark leaves open: where they differ, neither side need be wrong."""
+    """The parts of the query whose answer Spark leaves open: where they differ, neither side need be wrong."""
+    reason: str
+    """What Saltwise did where answers are compared: which aggregates it rewrote and how, and why it left the others."""
+    timed_reason: str
+    """The same in the runs that are timed. They have the session's own confs, and may leave small inputs alone."""
     seconds: tuple[float, float]
     """Median seconds without Saltwise, and with it."""
     ratio: float
@@ -70,12 +106,20 @@ class Audit(Printable):
         """Whether the answers are the same, apart from what Spark leaves open."""
         return self.answers.same
 
+    @property
+    def rewritten(self) -> bool:
+        """Whether Saltwise rewrote an aggregate of the run whose answer is compared."""
+        return "Rewritten: " in self.reason
+
     def _parts(self) -> Iterator[str | Table]:
         off, on = self.answers.rows
         if self.same:
             text = f"The answers are the same, {counted(off, 'row')}."
             if self.answers.reordered:
                 text += f" In {self.answers.reordered:,} of them, arrays have another order, which Spark leaves open."
+            if self.answers.rounding:
+                much = f"{self.answers.rounding:.1g}"
+                text += f" Where sums cancel, doubles differ by up to {much}, which counts as rounding."
             yield text
         elif not self.steady:
             yield "The query itself gives another answer each time it runs, so its answers cannot be compared."
@@ -84,9 +128,12 @@ class Audit(Printable):
             yield f"The answers differ: {counted(off, 'row')} without Saltwise, {on:,} with it, {differences}."
             if self.open:
                 yield (
-                    f"The query calls {' and '.join(self.open)}: what they answer depends on the order of rows or of "
-                    "merges, which Spark leaves open, so they can differ where nothing is wrong."
+                    f"The query has {' and '.join(self.open)}. Their answers depend on the order of rows or of merges, "
+                    "which Spark leaves open, so they can differ where nothing is wrong."
                 )
+        yield _told(self.reason)
+        if self.timed_reason != self.reason:
+            yield f"The timed runs keep the confs of the session. {_told(self.timed_reason)}"
         if not self.same:
             yield Table(self.answers.differences, ("without", "with Saltwise"), code=True)
         stock, ours = self.seconds
@@ -102,14 +149,17 @@ class Audit(Printable):
 def audit(query: DataFrame | str, spark: SparkSession | None = None, rounds: int = 3) -> Audit:
     """Run a query with Saltwise and without it, by turns, compare the answers, and time it.
 
+    For the comparison Saltwise rewrites small inputs too. The timed runs keep the confs of the session.
+
     Args:
-        query: a DataFrame, or one SELECT in SQL. What writes is refused.
+        query: a DataFrame, or one SELECT in SQL. What writes is refused, and so are streams.
         spark: the session of SQL, with the plugin; the active one by default.
         rounds: how often each side is timed, after the run whose answer is compared.
 
     Raises:
-        SaltwiseValueError: the query writes, or names an unknown column or table, or `rounds` is out of range.
-        SaltwiseError: Spark refuses the query, or the answer has more than a million rows.
+        SaltwiseValueError: the query is a stream or the answer of a command, or names an unknown column or table, or
+            `rounds` is out of range.
+        SaltwiseError: Spark refuses the query, it is not one SELECT, or the answer has more than a million rows.
         PluginMissingError: the session has no plugin.
 
     >>> print(audit("SELECT k, collect_list(v) FROM t GROUP BY k", spark))  # doctest: +SKIP
@@ -118,25 +168,31 @@ def audit(query: DataFrame | str, spark: SparkSession | None = None, rounds: int
     if isinstance(query, str):
         session = spark or _active()
         require_plugin(session)
-        text = query.strip().rstrip(";")
-        try:
-            # Only a query can stand here. This analyses it, and runs nothing.
-            session.sql(f"WITH query AS (\n{text}\n) SELECT * FROM query")
-        except SPARK_ERRORS as error:
-            raise refused_query(error, (table.name for table in session.catalog.listTables())) from error
+        text = one_select(session, query)
         made: Callable[[], DataFrame] = lambda: session.sql(text)  # noqa: E731
     else:
         session, frame = query.sparkSession, query
         require_plugin(session)
+        if is_answer_of_command(frame):
+            raise SaltwiseValueError(
+                "the query is the answer of a command, which has run already; it must be one SELECT: give the one that "
+                "the command reads."
+            )
         made = lambda: frame.select("*")  # noqa: E731 - a plan of its own
     try:
-        plan = analysed_plan(made())
-        off, on = _collected(session, made, STOCK), _collected(session, made, "on")
-        answers = compare(off, on)
-        steady = answers.same or compare(off, _collected(session, made, STOCK)).same
-        runs = [(_timed(session, made, STOCK), _timed(session, made, "on")) for _ in range(rounds)]
+        if made().isStreaming:
+            raise SaltwiseValueError("the query is a stream; it must be a batch: read its source with spark.read.")
+        with confs(session, ALL_FIELDS):
+            plan = analysed_plan(made())
+        ordered = not re.search(ARRAYS, plan, re.MULTILINE) or bool(re.search(SORTED_ARRAYS, plan))
+        floats = [i for i, column in enumerate(made().schema) if "float" in column.dataType.simpleString()]
+        off, on = _collected(session, made, STOCK), _collected(session, made, COMPARED)
+        answers = compare(off, on, floats, ordered)
+        steady = answers.same or compare(off, _collected(session, made, STOCK), floats, ordered).same
+        reason, timed_reason = (_reason(session, made, values) for values in (COMPARED, OURS))
+        runs = [_round(session, made, stock_first=i % 2 == 0) for i in range(rounds)]
     except SPARK_ERRORS as error:
-        raise refused_query(error, ()) from error
+        raise refused_query(error) from error
 
     def medians(name: str) -> tuple[float, float]:
         off, on = (median(getattr(run[side], name) for run in runs) for side in (0, 1))
@@ -146,13 +202,28 @@ def audit(query: DataFrame | str, spark: SparkSession | None = None, rounds: int
     return Audit(
         answers,
         steady,
-        tuple(name for name in OPEN if re.search(rf"\b{name}\(", plan)),
+        _open(plan, ordered),
+        reason,
+        timed_reason,
         medians("seconds"),
         median(ours.seconds / stock.seconds for stock, ours in runs),
         rounds,
         None if connect else medians("longest_task"),
         None if connect else medians("memory"),
     )
+
+
+def _open(plan: str, ordered: bool) -> tuple[str, ...]:
+    """Return the parts of an analysed plan whose answer Spark leaves open.
+
+    Args:
+        plan: the analysed plan as text.
+        ordered: whether the order inside its arrays counts.
+    """
+    found = [name for name, pattern in OPEN.items() if re.search(pattern, plan, re.MULTILINE)]
+    if not ordered:
+        found += [f"{name} over collected arrays" for name in READ_BY_ORDER if re.search(rf"\b{name}\(", plan)]
+    return tuple(found)
 
 
 def _active() -> SparkSession:
@@ -164,12 +235,23 @@ def _active() -> SparkSession:
     return session
 
 
-def _collected(session: SparkSession, made: Callable[[], DataFrame], mode: str) -> list[Any]:
-    with confs(session, {MODE: mode}):
+def _collected(session: SparkSession, made: Callable[[], DataFrame], values: dict[str, str]) -> list[Any]:
+    with confs(session, values):
         rows = made().limit(MAX_ROWS + 1).collect()
     if len(rows) > MAX_ROWS:
         raise SaltwiseError(f"The answer has more than {MAX_ROWS:,} rows: aggregate it, or give a part of the query.")
     return rows
+
+
+def _reason(session: SparkSession, made: Callable[[], DataFrame], values: dict[str, str]) -> str:
+    with confs(session, values):
+        return reason_in(physical_plan(made()))
+
+
+def _told(reason: str) -> str:
+    if "Rewritten: " in reason:
+        return reason
+    return f"Nothing was rewritten: {reason.removeprefix('Left alone: ')}"
 
 
 class _Run(NamedTuple):
@@ -178,19 +260,28 @@ class _Run(NamedTuple):
     memory: float = 0.0
 
 
-def _timed(session: SparkSession, made: Callable[[], DataFrame], mode: str) -> _Run:
-    def run() -> None:
-        made().write.format("noop").mode("overwrite").save()
+def _round(session: SparkSession, made: Callable[[], DataFrame], stock_first: bool) -> tuple[_Run, _Run]:
+    """Time both sides. The second one finds caches warm, so each side should be first in every other round."""
+    if stock_first:
+        return _timed(session, made, STOCK), _timed(session, made, OURS)
+    ours = _timed(session, made, OURS)
+    return _timed(session, made, STOCK), ours
 
-    with confs(session, {MODE: mode}):
-        begun = time.perf_counter()
+
+def _timed(session: SparkSession, made: Callable[[], DataFrame], values: dict[str, str]) -> _Run:
+    seconds = 0.0
+
+    def run() -> None:
+        nonlocal seconds
+        begun = perf_counter()
+        made().write.format("noop").mode("overwrite").save()
+        seconds = perf_counter() - begun
+
+    with confs(session, values):
         if is_connect(session):
             run()
-            stages = []
-        else:
-            stages = measured_tasks(session, run)
-        seconds = time.perf_counter() - begun
-    tasks = [task for stage in stages for task in stage]
+            return _Run(seconds)
+        tasks = [task for stage in measured_tasks(session, run) for task in stage]
     return _Run(
         seconds,
         max((task["milliseconds"] for task in tasks), default=0) / 1000,

@@ -23,11 +23,39 @@ def is_connect(spark: SparkSession) -> bool:
 
 
 def analysed_plan(df: DataFrame) -> str:
-    """Return the analysed plan of a DataFrame as text, and with it what else EXPLAIN EXTENDED prints over Connect."""
+    """Return the analysed plan of a DataFrame as text, printed with the confs of its session."""
     query: Any = df
     if is_connect(df.sparkSession):
-        return str(query._explain_string(extended=True))
-    return str(query._jdf.queryExecution().analyzed())
+        _, _, after = str(query._explain_string(extended=True)).partition("== Analyzed Logical Plan ==\n")
+        return after.partition("\n== Optimized Logical Plan ==\n")[0]
+    session: Any = query.sparkSession._jsparkSession
+    active = session.getActiveSession()
+    # A plan prints with the confs of the active session, which may be another.
+    session.setActiveSession(session)
+    try:
+        return str(query._jdf.queryExecution().analyzed())
+    finally:
+        if active.isDefined():
+            session.setActiveSession(active.get())
+        else:
+            session.clearActiveSession()
+
+
+def physical_plan(df: DataFrame) -> str:
+    """Return the physical plan of a DataFrame as text."""
+    query: Any = df
+    if is_connect(df.sparkSession):
+        return str(query._explain_string())
+    return str(query._jdf.queryExecution().executedPlan())
+
+
+def is_answer_of_command(df: DataFrame) -> bool:
+    """Return whether a DataFrame has the rows that a command gave when it ran, such as INSERT or SHOW TABLES."""
+    query: Any = df
+    if not is_connect(df.sparkSession):
+        return _kind(query._jdf.queryExecution().commandExecuted()) == "CommandResult"
+    plan = query._plan
+    return type(plan).__name__ == "CachedRelation" and plan._plan.HasField("local_relation")
 
 
 def builder_options(builder: SparkSession.Builder) -> dict[str, Any]:

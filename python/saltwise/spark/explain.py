@@ -26,6 +26,8 @@ _PLANS = {
     "local": _COMBINED,
     "split": f"rows are shuffled once by key, and {_SPLIT}",
 }
+_PIECE = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`|--[^\n]*|/\*.*?\*/|.""", re.DOTALL)
+"""A text, a quoted name or a comment of a query, or else one character."""
 _NOISE = re.compile(
     r"#\d+L?|\*\(\d+\) |, \[plan_id=\d+\]|, ENSURE_REQUIREMENTS|, REPARTITION_BY_NUM|, 0, 0, true"
     r"| isFinalPlan=false| Batched: .*|(?<=left alone): .*"
@@ -70,21 +72,38 @@ def explain(spark: SparkSession, query: str, strategy: str | None = None, partit
     """
     SkewOptions(strategy=strategy, partitions=partitions)
     require_plugin(spark)
-    query = query.strip().rstrip(";")
-    if not query:
-        raise SaltwiseValueError("the query is empty; it must be one SELECT.")
+    query = one_select(spark, query)
     options = {"strategy": strategy, "partitions": partitions}
     chosen = {f"spark.saltwise.{name}": str(value) for name, value in options.items() if value is not None}
     try:
-        # This only analyses the query. If the analysis fails, its error says why; that of EXPLAIN would not.
-        spark.sql(f"WITH query AS (\n{query}\n) SELECT * FROM query")
         with confs(spark, {"spark.saltwise.mode": "observe"}):
             stock = _plan(spark, query)
         with confs(spark, {"spark.saltwise.mode": "on"} | chosen):
             ours = _plan(spark, query)
     except SPARK_ERRORS as error:
+        raise refused_query(error) from error
+    return Explanation(stock, ours, reason_in(ours))
+
+
+def one_select(spark: SparkSession, query: str) -> str:
+    """Return a query without the semicolons and comments at its end, if it is one SELECT. The query does not run.
+
+    Raises:
+        SaltwiseValueError: the query is empty, or names an unknown column or table.
+        SaltwiseError: Spark refuses the query for another reason, or it is not one SELECT.
+    """
+    pieces = _PIECE.findall(query)
+    while pieces and (pieces[-1] == ";" or pieces[-1].isspace() or pieces[-1].startswith(("--", "/*"))):
+        pieces.pop()
+    if not pieces:
+        raise SaltwiseValueError("the query is empty; it must be one SELECT.")
+    query = "".join(pieces)
+    try:
+        # Only a SELECT can stand here. If its analysis fails, the error says why; that of EXPLAIN would not.
+        spark.sql(f"WITH query AS (\n{query}\n) SELECT * FROM query")
+    except SPARK_ERRORS as error:
         raise refused_query(error, (table.name for table in spark.catalog.listTables())) from error
-    return Explanation(stock, ours, _reason(ours))
+    return query
 
 
 def _plan(spark: SparkSession, query: str) -> str:
@@ -92,7 +111,8 @@ def _plan(spark: SparkSession, query: str) -> str:
     return str(plan).strip()
 
 
-def _reason(plan: str) -> str:
+def reason_in(plan: str) -> str:
+    """Return which aggregates a physical plan rewrites and how, and why it leaves the others alone."""
     routed = re.findall(r"(?:SkewRoute|SkewSplit|Combine) \[.*?\], (.*)", plan)
     left = re.findall(f"{_LEFT_ALONE}(.*)", plan)
     placed = re.findall(r"Exchange placement\(.*, (\d+)\)", plan)
