@@ -2,13 +2,14 @@
 
     python benchmarks/under_fire.py
 
-SECTIONS names the commands. What they print, a line of JSON for each result, is kept: `>> results/fire/NAME.jsonl`.
+SECTIONS names the commands. What they print, a line of JSON for each result, is kept: `>> results/fire/NAME.jsonl`,
+where they have no --out.
 """
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -48,27 +49,53 @@ def drawn(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def losses(lines: Lines) -> str:
-    """By line of Spark and plan: how many runs were right, aborted and wrong, over all aggregates and losses."""
-    total: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
-    for line in lines:
-        for i, how in enumerate(("right", "aborted", "wrong")):
-            total[line["spark"], line["strategy"]][i] += line[how]
-    by_plan = drawn(
-        ["Spark", "plan", "right", "aborted by Spark", "wrong"],
-        [[spark, plan, *ends] for (spark, plan), ends in sorted(total.items())],
-    )
-    by_loss: dict[tuple[str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for line in lines:
-        by_loss[line["aggregates"], line["lost"]][line["strategy"]] += line["aborted"]
-    plans = list(dict.fromkeys(line["strategy"] for line in lines))
+    """How runs ended, by plan and by what was lost, beside stock Spark's on the same kills."""
+    stock = {_kill(line): _end(line) for line in lines if line["strategy"] == "stock"}
+    ours = [line for line in lines if line["strategy"] != "stock"]
+    by_plan: dict[tuple[str, str], Lines] = defaultdict(list)
+    by_loss: dict[str, Lines] = defaultdict(list)
+    for line in ours:
+        by_plan[line["spark"], line["strategy"]].append(line)
+        by_loss[line["lost"]].append(line)
+    rows = []
+    for (spark, plan), group in by_plan.items():
+        mine, theirs = Counter(map(_end, group)), Counter(stock.get(_kill(line)) for line in group)
+        rows.append([spark, plan, len(group), *(mine[how] for how in HOW), *(theirs[how] for how in HOW)])
+    named = ["runs", *HOW, *(f"stock: {how}" for how in HOW)]
+    rates = []
+    for lost, group in by_loss.items():
+        theirs = [stock[kill] for kill in {_kill(line) for line in group} if kill in stock]
+        rates.append([lost, _rate([_end(line) for line in group]), _rate(theirs)])
     return (
-        by_plan
-        + "\n\nAborted, by what was computed and what was lost:\n\n"
-        + drawn(
-            ["aggregate", "lost", *plans],
-            [[kind, lost, *(ends[plan] for plan in plans)] for (kind, lost), ends in sorted(by_loss.items())],
-        )
+        drawn(["Spark", "plan", *named], rows)
+        + "\n\nAborted by Spark, by what was lost:\n\n"
+        + drawn(["lost", "Saltwise", "stock"], rates)
     )
+
+
+HOW = ("right", "aborted", "wrong", "nothing was lost")
+
+
+def _kill(line: dict[str, Any]) -> tuple[object, ...]:
+    return line["spark"], line["aggregates"], line["lost"], line["run"]
+
+
+def _end(line: dict[str, Any]) -> str:
+    """Return how a run ended, without Spark's message."""
+    return str(line["end"].split(":")[0])
+
+
+def _rate(ends: Sequence[str]) -> str:
+    aborted = sum(end == "aborted" for end in ends)
+    return f"{aborted} of {len(ends)} ({aborted / max(1, len(ends)):.0%})"
+
+
+def cluster(lines: Lines) -> str:
+    """By check and line of Spark, how it ended last."""
+    last = {(line["check"], line["spark"]): line["how"] for line in lines}
+    sparks = sorted({spark for _, spark in last})
+    checks = dict.fromkeys(check for check, _ in last)
+    return drawn(["", *sparks], [[check, *(last.get((check, spark), "") for spark in sparks)] for check in checks])
 
 
 def random_queries(lines: Lines) -> str:
@@ -122,9 +149,11 @@ def moving_states(lines: Lines) -> str:
 
 
 def soak(lines: Lines) -> str:
-    columns = ("batch", "heap_mb", "threads", "files", "shuffles")
+    executors = ("executors_rss_mb", "executors_threads", "executors_files")
+    columns = ("batch", "heap_mb", "threads", "files", "shuffles", *executors)
+    named = ["executors' memory, MB", "their threads", "their files"]
     return drawn(
-        ["batch", "heap, MB", "threads", "open files", "shuffles"],
+        ["batch", "heap, MB", "threads", "open files", "shuffles", *named],
         [[line[name] for name in columns] for line in lines if "heap_mb" in line],
     )
 
@@ -136,11 +165,21 @@ recorded run. The lines that its command prints are in `benchmarks/results/fire`
 `python benchmarks/under_fire.py` makes this page from them."""
 
 SECTIONS = {
+    "cluster": (
+        "A real cluster",
+        "python tests/cluster.py --out benchmarks/results/fire/cluster.jsonl",
+        "Spark's own standalone master and three workers. A job comes by `spark-submit`, `spark-sql`, JDBC, Connect, "
+        "and with a Python aggregate that is shipped as a file or as a packed environment. The event logs are read.",
+        cluster,
+    ),
     "losses": (
         "Lost executors, files and tasks",
-        "python tests/retry.py --runs 5 --lose reduce,map,files,twice,leaves --aggregates ... --strategies ...",
-        "Rows come out of a shuffle, and one thing is lost in each run. Spark ends a job whose rows may differ when "
-        "they are computed again, in stock plans too.",
+        "python tests/retry.py --plan --out benchmarks/results/fire/losses.jsonl",
+        "Rows come out of a shuffle, and one thing is lost in each run. An executor is killed while map tasks, "
+        "reducers or slices run (*map*, *reduce*, *slices*), while AQE plans again (*replan*), or with the rows that "
+        "it had cached (*cache*). Shuffle files are deleted (*files*), the disk takes nothing for some seconds "
+        "(*disk*), a slow task runs twice (*twice*), an executor is told to leave (*leaves*). Spark ends a job whose "
+        "rows may differ when they are computed again, in stock plans too.",
         losses,
     ),
     "random_queries": (
@@ -159,7 +198,8 @@ SECTIONS = {
     "fuzz": (
         "Damaged input",
         "python tests/fuzz.py --mutations 1000000",
-        "Each mutation ends with an answer or an error of Saltwise, within a second and 64 MB.",
+        "Each mutation ends with an answer or an error of Saltwise, within a second and 64 MB. An event log may take "
+        "320 MB, since one of its blocks may say that it is as long as 256 MB. No code is run, and no file is written.",
         fuzz,
     ),
     "moving_states": (
@@ -172,7 +212,9 @@ SECTIONS = {
     "soak": (
         "Two thousand micro-batches",
         "python tests/moving_states.py --batches 2000 --queries aggregate --stores rocksdb --watch 100",
-        "The driver, after a garbage collection.",
+        "The driver, after a garbage collection, and the three executors together. The run fails where, from its "
+        "second quarter to its last one, the driver's heap grows by more than 16 MB, its threads by 3, its files by 10 "
+        "or its shuffles by 20.",
         soak,
     ),
 }

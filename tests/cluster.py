@@ -1,19 +1,21 @@
 """Runs Saltwise on a real cluster on this machine: Spark's own master, three workers, and its servers.
 
-    python tests/cluster.py [--python PYTHON] [--only submit,sql,jdbc,connect,files,history]
+    python tests/cluster.py [--python PYTHON] [--only submit,sql,jdbc,connect,files,packed,history] [--out FILE]
 
 A standalone master with three workers of one core each, a Connect server, a Thrift server and a History Server start on
-free ports of the loopback interface, from the pyspark of PYTHON, and end with this script. Each check prints a line.
-Exits with 1 where one fails.
+free ports of the loopback interface, from the pyspark of PYTHON, and end with this script. Each check prints a line,
+and appends it as JSON to the file that --out names. Exits with 1 where one fails.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import textwrap
 import time
@@ -41,7 +43,8 @@ rows = df.collect()
 assert sorted(row.k for row in rows) == list(range(50))
 assert all(sorted(row["all"]) == list(range(row.k, 200000, 50)) for row in rows)
 plan = df._jdf.queryExecution().executedPlan().toString()
-print("DONE", spark.version, "Combine [" in plan)
+assert "Combine [" in plan or "SkewSplit" in plan, plan
+print("DONE", spark.version)
 spark.stop()
 """
 
@@ -57,17 +60,33 @@ print("DONE", spark.version, saltwise.status(spark).loaded)
 """
 
 AGGREGATE = """
+import sys
 from pyspark.sql import SparkSession, functions as F
 import saltwise
 from saltwise.aggregates import Moments
 
+
+def place(_):
+    import saltwise
+
+    return saltwise.__file__
+
+
 spark = SparkSession.builder.getOrCreate()
+places = set(spark.sparkContext.range(0, 6, 1, 6).map(place).collect())
+print("driver", saltwise.__file__, "executors", places)
+assert all(sys.argv[1] in each for each in places), places
 rows = spark.range(0, 10000, 1, 6).select((F.col("id") % 5).alias("k"), F.col("id").cast("double").alias("v"))
 found = rows.skew_groupby("k").agg(Moments("v").alias("m")).collect()
 assert len(found) == 5, found
-print("DONE", spark.version, saltwise.__file__)
+print("DONE", spark.version)
 spark.stop()
 """
+
+QUERY = "SELECT id % 3 AS k, size(collect_list(id)) AS n FROM range(900) GROUP BY 1 ORDER BY 1"
+
+PACKAGES = ("numpy", "numpy.libs", "pandas", "pyarrow", "pyarrow.libs", "dateutil", "pytz", "tzdata", "six.py")
+"""What Python aggregates need on executors, beside Saltwise."""
 
 
 class Cluster:
@@ -167,16 +186,15 @@ def submit(cluster: Cluster) -> None:
     """An unchanged job, by spark-submit with a jar and confs."""
     job = cluster.script("job.py", JOB)
     out = cluster.run(cluster.home / "bin" / "spark-submit", "--jars", cluster.jar, *cluster.confs(), job)
-    assert f"DONE {cluster.version} True" in out, out[-2000:]
+    assert f"DONE {cluster.version}" in out, out[-2000:]
 
 
 def sql(cluster: Cluster) -> None:
     """The shell spark-sql."""
-    query = (
-        "SELECT id % 3 AS k, size(collect_list(id)) FROM range(900) GROUP BY 1 ORDER BY 1; SELECT saltwise_version()"
-    )
-    out = cluster.run(cluster.home / "bin" / "spark-sql", "--jars", cluster.jar, *cluster.confs(), "-e", query)
+    shell = cluster.home / "bin" / "spark-sql"
+    out = cluster.run(shell, "--jars", cluster.jar, *cluster.confs(), "-e", f"{QUERY}; EXPLAIN {QUERY}")
     assert "0\t300\n1\t300\n2\t300" in out, out[-2000:]
+    assert is_ours(out), out[-2000:]
 
 
 def jdbc(cluster: Cluster) -> None:
@@ -189,27 +207,28 @@ def jdbc(cluster: Cluster) -> None:
         [cluster.home / "bin" / "spark-submit", "--class", main, "--jars", cluster.jar, *confs, "spark-internal"]
     )
     wait_for(port)
-    query = "SELECT id % 3 AS k, size(collect_list(id)) AS n FROM range(900) GROUP BY 1 ORDER BY 1"
+    queries = f"{QUERY}; EXPLAIN {QUERY};"
     url = f"jdbc:hive2://{HOST}:{port}/default"
     try:
-        out = cluster.run(cluster.home / "bin" / "beeline", "-u", url, "-n", "tester", "--silent=true", "-e", query)
+        out = cluster.run(cluster.home / "bin" / "beeline", "-u", url, "-n", "tester", "--silent=true", "-e", queries)
     finally:
         ended(server)  # it holds all cores
-    assert out.count("300") == 3, out[-2000:]
+    assert out.count("| 300") == 3, out[-2000:]
+    assert is_ours(out), out[-2000:]
 
 
-def connect(cluster: Cluster) -> None:
+def connect(cluster: Cluster) -> str | None:
     """A Connect client in an environment without Java."""
+    if cluster.version.startswith("3."):
+        return "not on 3.5"  # its server is in no jar of pyspark
     port = free_port()
     main = "org.apache.spark.sql.connect.service.SparkConnectServer"
     confs = [*cluster.confs(), "--conf", f"spark.connect.grpc.binding.port={port}"]
-    packages: list[object] = []
-    submit_script = cluster.home / "bin" / "spark-submit"
-    if cluster.version.startswith("3."):
-        [jar] = (cluster.home / "jars").glob("spark-connect_*.jar")  # pyspark 3.5 has it only where it was added
-        packages = ["--jars", f"{cluster.jar},{jar}"]
     server = cluster.start(
-        [submit_script, "--class", main, *(packages or ["--jars", cluster.jar]), *confs, "spark-internal"]
+        [
+            *(cluster.home / "bin" / "spark-submit", "--class", main, "--jars", cluster.jar, *confs),
+            "spark-internal",
+        ]
     )
     wait_for(port)
     client = cluster.script("client.py", CONNECT.format(url=f"sc://{HOST}:{port}"))
@@ -218,28 +237,66 @@ def connect(cluster: Cluster) -> None:
     finally:
         ended(server)
     assert f"DONE {cluster.version} True" in out, out[-2000:]
+    return None
 
 
 def files(cluster: Cluster) -> None:
-    """A Python aggregate whose package travels with the job."""
+    """A Python aggregate whose package travels with the job, and is used though the cluster's Python has one too."""
     packed = cluster.folder / "saltwise.zip"
     with zipfile.ZipFile(packed, "w") as archive:
-        for path in sorted((ROOT / "python" / "saltwise").rglob("*.py")):
+        for path in sources():
             archive.write(path, path.relative_to(ROOT / "python"))
-    job = cluster.script("aggregate.py", AGGREGATE)
-    out = cluster.run(
-        *(cluster.home / "bin" / "spark-submit", "--jars", cluster.jar, "--py-files", packed, *cluster.confs(), job)
+    aggregate(cluster, packed.name, "--py-files", packed)
+
+
+def packed(cluster: Cluster) -> None:
+    """The same, on executors whose Python has no package, from an archive of all that are needed."""
+    bare = cluster.folder / "bare"
+    cluster.run(cluster.python, "-m", "venv", "--without-pip", bare)
+    archive = cluster.folder / "packed.tar"
+    [site] = cluster.output(
+        [cluster.python, "-c", "import numpy, pathlib; print(pathlib.Path(numpy.__file__).parents[1])"]
     )
+    with tarfile.open(archive, "w") as tar:
+        for path in sources():
+            tar.add(path, path.relative_to(ROOT / "python"))
+        for name in PACKAGES:
+            for path in Path(site).glob(name):
+                tar.add(path, path.name)
+    confs = {
+        "spark.pyspark.python": bare / "bin" / "python",
+        "spark.pyspark.driver.python": cluster.python,
+        "spark.executorEnv.PYTHONPATH": "./packed",
+    }
+    options = [part for key, value in confs.items() for part in ("--conf", f"{key}={value}")]
+    aggregate(cluster, "packed", "--archives", f"{archive}#packed", *options)
+
+
+def aggregate(cluster: Cluster, place: str, *options: object) -> None:
+    """Run a Python aggregate; executors must import the package from a place."""
+    job = cluster.script("aggregate.py", AGGREGATE)
+    submitted = cluster.home / "bin" / "spark-submit"
+    out = cluster.run(submitted, "--jars", cluster.jar, *options, *cluster.confs(), job, place)
     assert f"DONE {cluster.version}" in out, out[-2000:]
+
+
+def sources() -> list[Path]:
+    return sorted((ROOT / "python" / "saltwise").rglob("*.py"))
+
+
+def is_ours(plan: str) -> bool:
+    return "Combine [" in plan or "SkewSplit" in plan
 
 
 def history(cluster: Cluster) -> None:
     """The event logs of these jobs, in a History Server, and read by advise."""
+    if not closed_logs(cluster):
+        submit(cluster)
     port = free_port()
     cluster.environment["SPARK_HISTORY_OPTS"] += f" -Dspark.history.ui.port={port}"
     cluster.spawn("org.apache.spark.deploy.history.HistoryServer")
     wait_for(port)
-    logs = sorted(path.name for path in cluster.events.iterdir() if not path.name.endswith(".inprogress"))
+    logs = closed_logs(cluster)
     name = logs[0].removeprefix("eventlog_v2_")
     page = ""
     until = time.monotonic() + WAIT_SECONDS
@@ -255,31 +312,46 @@ def history(cluster: Cluster) -> None:
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert done.returncode in (0, 1), done.stdout
+    found = json.loads(done.stdout)
+    assert found["applications"] >= len(logs), found
+    assert not found["unreadable"], found
 
 
-CHECKS: dict[str, Callable[[Cluster], None]] = {
-    check.__name__: check for check in (submit, sql, jdbc, connect, files, history)
+def closed_logs(cluster: Cluster) -> list[str]:
+    """Return the names of the event logs of applications that have ended."""
+    return sorted(path.name for path in cluster.events.iterdir() if not path.name.endswith(".inprogress"))
+
+
+CHECKS: dict[str, Callable[[Cluster], str | None]] = {
+    check.__name__: check for check in (submit, sql, jdbc, connect, files, packed, history)
 }
+"""By name. A check that returns a text has not run, and the text says why."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--python", type=Path, default=Path(sys.executable), help="a Python with pyspark and saltwise")
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(CHECKS))
+    parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     ensure_java()
-    failed = []
+    failed = False
     with started(str(given.python.absolute())) as cluster:
         for name in given.only:
             begun = time.monotonic()
             try:
-                CHECKS[name](cluster)
-                print(f"{name}: right on Spark {cluster.version}, {time.monotonic() - begun:.0f} s", flush=True)
-            except (AssertionError, OSError, subprocess.SubprocessError, TimeoutError) as error:
-                failed.append(name)
-                print(f"{name}: FAILED on Spark {cluster.version}: {error}", flush=True)
-    return int(bool(failed))
+                how = CHECKS[name](cluster) or "right"
+            except Exception as error:  # noqa: BLE001 - the other checks run all the same
+                how = "failed"
+                failed = True
+                print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+            seconds = round(time.monotonic() - begun)
+            print(f"{name}: {how} on Spark {cluster.version}, {seconds} s", flush=True)
+            if given.out:
+                line = {"check": name, "spark": cluster.version, "how": how, "seconds": seconds}
+                with given.out.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(line) + "\n")
+    return int(failed)
 
 
 @contextmanager

@@ -6,8 +6,8 @@ answer.
 
 Three executors of one core each (local-cluster), eight state partitions. Prints one line a query and store: whether the
 answer is that of a batch query over the same files, how many moves were sent, and how many of them the next batch ran
-where it was told. With --watch, it also prints the driver's heap after a collection, its threads and its open files every
-so many batches. Exits with 1 where an answer is wrong.
+where it was told. With --watch, it also prints what the driver and the executors hold every so many batches, and judges
+whether that stays flat. Exits with 1 where an answer is wrong, or something grows.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ import argparse
 import json
 import os
 import random
-import signal
 import sys
 import tempfile
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from executors import jvms, kill_one  # type: ignore[import-not-found]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -37,6 +38,8 @@ PARTITIONS, EXECUTORS, ROWS, KEYS = 8, 3, 300, 400
 DRIFT = 50
 """Batches with the same hot keys."""
 STORES = {"rocksdb": "RocksDBStateStoreProvider", "hdfs": "HDFSBackedStateStoreProvider"}
+MAY_GROW = {"heap_mb": 16, "threads": 3, "files": 10, "shuffles": 20}
+"""What the driver may hold more in the last quarter of a run than in the second one: at a time, as a median."""
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 
 
@@ -77,7 +80,7 @@ def main() -> int:
         moving = Moving(spark, QUERIES[name], given.watch)
         found = moving.run(given.batches, given.move_every, given.kill_every, given.restart_every)
         print(json.dumps({"query": name, "store": store, "spark": spark.version, **found}), flush=True)
-        right &= found["right"]
+        right &= found["right"] and not found.get("grew")
     spark.stop()
     return int(not right)
 
@@ -114,6 +117,7 @@ class Moving:
             pass  # of the query before
         sent, arrived, killed = 0, 0, 0
         told: dict[int, str] = {}
+        held: list[dict[str, float]] = []
         with tempfile.TemporaryDirectory(prefix="saltwise-moving-") as name:
             folder = Path(name)
             for side in ("events", "others"):
@@ -122,7 +126,7 @@ class Moving:
             for i in range(batches):
                 self.feed(folder, i)
                 if kill_every and i % kill_every == kill_every - 1:
-                    killed += self.kill()
+                    killed += kill_one(self.spark, self.random)
                 stream.processAllAvailable()
                 batch = self.last()
                 stage = batch.stages[-1]
@@ -132,9 +136,8 @@ class Moving:
                     self.waiting = self.moves(batch)
                     sent += len(self.waiting)
                 if self.watch and i % self.watch == self.watch - 1:
-                    print(
-                        json.dumps({"query": self.query.__name__, "batch": i + 1, **footprint(self.spark)}), flush=True
-                    )
+                    held.append(footprint(self.spark))
+                    print(json.dumps({"query": self.query.__name__, "batch": i + 1, **held[-1]}), flush=True)
                 if restart_every and i % restart_every == restart_every - 1:
                     stream.stop()
                     told = {}
@@ -142,7 +145,8 @@ class Moving:
             stream.stop()
             wanted = self.query(*(self.spark.read.parquet(str(folder / side)) for side in ("events", "others")))
             right = self.answer() == sorted(map(tuple, wanted.collect()))
-        return {"right": right, "batches": batches, "sent": sent, "arrived": arrived, "killed": killed}
+        found = {"right": right, "batches": batches, "sent": sent, "arrived": arrived, "killed": killed}
+        return found | ({"grew": growth(held)} if self.watch else {})
 
     def started(self, folder: Path) -> Any:
         sides = [
@@ -197,23 +201,23 @@ class Moving:
         self.streams.move(batch.run, json.dumps(moves))
         return told
 
-    def kill(self) -> int:
-        """Kill an executor of this application."""
-        application = self.spark.sparkContext.applicationId
-        assert application is not None
-        for process in sorted(Path("/proc").glob("[0-9]*"), key=lambda _: self.random.random()):
-            try:
-                command = (process / "cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue  # it has ended
-            if application.encode() in command and any(b"CoarseGrainedExecutorBackend" in part for part in command):
-                os.kill(int(process.name), signal.SIGKILL)
-                return 1
-        return 0
+
+def growth(held: list[dict[str, float]]) -> dict[str, float]:
+    """Return what the driver holds more in the last quarter than in the second one, where that is too much."""
+    quarter = len(held) // 4
+    if not quarter:
+        return {}
+    grown = {
+        name: median(each[name] for each in held[-quarter:])
+        - median(each[name] for each in held[quarter : 2 * quarter])
+        for name in MAY_GROW
+    }
+    return {name: more for name, more in grown.items() if more > MAY_GROW[name]}
 
 
 def footprint(spark: SparkSession) -> dict[str, float]:
-    """What the driver holds: megabytes of heap, threads, open files, and shuffles that it knows of."""
+    """What the driver holds: megabytes of heap, threads, open files, and shuffles that it knows of; and of all executors
+    together, the resident memory, threads and open files."""
     java = spark.sparkContext._jvm
     assert java is not None
     java.System.gc()
@@ -225,7 +229,19 @@ def footprint(spark: SparkSession) -> dict[str, float]:
         "threads": java.java.lang.management.ManagementFactory.getThreadMXBean().getThreadCount(),
         "files": len(list(Path(f"/proc/{pid}/fd").iterdir())),
         "shuffles": tracker.shuffleStatuses().size(),
+        **{f"executors_{name}": value for name, value in of_processes(jvms(spark)).items()},
     }
+
+
+def of_processes(pids: list[int]) -> dict[str, int]:
+    total = {"rss_mb": 0, "threads": 0, "files": 0}
+    for pid in pids:
+        process = Path(f"/proc/{pid}")
+        status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
+        total["rss_mb"] += int(status["VmRSS"].split()[0]) >> 10
+        total["threads"] += int(status["Threads"])
+        total["files"] += len(list((process / "fd").iterdir()))
+    return total
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ def test_random_queries_give_the_same_answers(spark: SparkSession) -> None:
     session = spark.newSession()
     counts, wrong = random_queries.check(session, 1, range(300))
     assert not wrong, "\n\n".join(wrong)
-    assert counts["refused"] == 0
+    assert counts["refused"] <= random_queries.MAX_REFUSED * counts["queries"]
     assert all(counts[plan] > 0 for plan in random_queries.PLANS), counts
 
 
