@@ -85,7 +85,19 @@ spark.stop()
 
 QUERY = "SELECT id % 3 AS k, size(collect_list(id)) AS n FROM range(900) GROUP BY 1 ORDER BY 1"
 
-PACKAGES = ("numpy", "numpy.libs", "pandas", "pyarrow", "pyarrow.libs", "dateutil", "pytz", "tzdata", "six.py")
+PACKAGES = (
+    "*datasketches*",
+    "mmh3*",
+    "numpy",
+    "numpy.libs",
+    "pandas",
+    "pyarrow",
+    "pyarrow.libs",
+    "dateutil",
+    "pytz",
+    "tzdata",
+    "six.py",
+)
 """What Python aggregates need on executors, beside Saltwise."""
 
 

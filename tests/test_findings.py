@@ -372,6 +372,16 @@ def test_a_log_that_cannot_be_read_does_not_hide_the_others(tmp_path: Path) -> N
     assert "a block of lz4 has a wrong head" in str(found)
 
 
+def test_a_log_that_has_an_execution_twice_counts_it_once() -> None:
+    ended = {
+        "Event": "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd",
+        "executionId": 0,
+        "time": 9,
+    }
+    [found] = found_in([*started(aggregate()), *hot(), ended] * 2)
+    assert (found.times, found.tasks) == (1, 16)
+
+
 def test_a_log_of_many_executions_is_not_kept() -> None:
     import gc
 

@@ -287,8 +287,11 @@ class _Reader:
         return max(1, int(self.application.conf.get("spark.task.cpus", 1)))
 
     def execution_start(self, event: dict[str, Any]) -> None:
-        self.executions[event["executionId"]] = Execution(
-            event["executionId"],
+        number = event["executionId"]
+        if number in self.executions:
+            return  # the log has the event twice
+        self.executions[number] = Execution(
+            number,
             self.application,
             event.get("description", ""),
             event["time"],
