@@ -255,7 +255,10 @@ def started(folder: Path, cores: int, follow: bool) -> SparkSession:
         .config("spark.sql.execution.arrow.maxRecordsPerBatch", "200")
         .config(f"{AQE}.coalescePartitions.enabled", "false")
     )
-    spark = (saltwise.configure(builder) if follow else builder).getOrCreate()
+    if follow:
+        # The rows here are few, and stand for many.
+        builder = saltwise.configure(builder).config("spark.saltwise.auto.smallInput", "0")
+    spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     return spark
 
