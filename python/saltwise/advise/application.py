@@ -186,6 +186,8 @@ class _Reader:
         """By stage."""
         self.cores: dict[str, int] = {}
         """By executor, of those that live."""
+        self.slots = 0
+        """The tasks that all of them can run at a time."""
         self.now = 0
         """Milliseconds of the last task event."""
         sql = _SQL.encode()
@@ -227,12 +229,18 @@ class _Reader:
 
     def environment(self, event: dict[str, Any]) -> None:
         self.application.conf.update(event.get("Spark Properties", {}))
+        self._count_slots()
 
     def executor_added(self, event: dict[str, Any]) -> None:
         self.cores[event["Executor ID"]] = int(event["Executor Info"]["Total Cores"])
+        self._count_slots()
 
     def executor_removed(self, event: dict[str, Any]) -> None:
         self.cores.pop(event["Executor ID"], None)
+        self._count_slots()
+
+    def _count_slots(self) -> None:
+        self.slots = sum(self.cores.values()) // max(1, int(self.application.conf.get("spark.task.cpus", 1)))
 
     def job_start(self, event: dict[str, Any]) -> None:
         execution = self.executions.get(int((event.get("Properties") or {})["spark.sql.execution.id"]))
@@ -267,7 +275,7 @@ class _Reader:
             metrics.get("Memory Bytes Spilled", 0),
         )
         stage.reads_shuffle |= task.rows > 0
-        stage.slots = max(stage.slots, sum(self.cores.values()) // self._task_cpus())
+        stage.slots = max(stage.slots, self.slots)
         if reason["Reason"] == "Success":
             stage.done[_partition(info)] = task
         else:
@@ -282,9 +290,6 @@ class _Reader:
             stage.slowest = task.millis
             stage.accumulators.update(each["ID"] for each in updates)
             stage.updates = {each["ID"]: int(each["Update"]) for each in updates if _is_whole(each.get("Update"))}
-
-    def _task_cpus(self) -> int:
-        return max(1, int(self.application.conf.get("spark.task.cpus", 1)))
 
     def execution_start(self, event: dict[str, Any]) -> None:
         number = event["executionId"]
