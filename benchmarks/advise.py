@@ -11,7 +11,6 @@ so large, and `saltwise advise` reads it.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import os
 import statistics
@@ -22,7 +21,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from common import RESULTS, console
+from common import RESULTS, console, write_csv
 from rich.table import Table
 
 from saltwise.advise.application import executions
@@ -53,11 +52,7 @@ def main() -> None:
                     subprocess.run(command, check=True)
                     read(logs, follow, predicted, seconds)
     rows = [row(name, predicted[name], seconds[name, False], seconds[name, True]) for name in predicted]
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    with given.out.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    write_csv(given.out, rows)
     table = Table(*rows[0])
     for each in rows:
         table.add_row(*map(str, each.values()))

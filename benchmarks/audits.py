@@ -9,11 +9,10 @@ answer Spark leaves open, and audit says so.
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 from pathlib import Path
 
-from common import RESULTS, console
+from common import RESULTS, console, write_csv
 from others import is_accepted, queries, started, tables
 
 import saltwise
@@ -38,11 +37,7 @@ def main() -> int:
                     rows.append({"query": f"{suite} {given.data} {variant} {name}", **audited(query)})
                     console.print(rows[-1], soft_wrap=True)
         spark.stop()
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    with given.out.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    write_csv(given.out, rows)
     verdicts = [row["answers"] for row in rows]
     console.print({verdict: verdicts.count(verdict) for verdict in sorted(set(verdicts))})
     return int("differ" in verdicts)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import os
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -130,3 +131,12 @@ def print_ratios(title: str, medians: Mapping[str, float], against: str, wanted:
         limit = f"<= {wanted[name]}" if name in wanted else ""
         table.add_row(name, f"{median:.3f}", f"{median / medians[against]:.3f}", limit)
     console.print(table)
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
+    """Write rows of the same columns, and make the folder if there is none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)

@@ -9,7 +9,6 @@ all queries three times; the first time does not count.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import statistics
 import subprocess
@@ -18,7 +17,7 @@ import time
 from pathlib import Path
 
 from cells import standard_error
-from common import RESULTS, console, session
+from common import RESULTS, console, session, write_csv
 from others import is_accepted, queries, tables
 
 SIDES = {
@@ -52,11 +51,7 @@ def main() -> None:
         "ratio": round(statistics.median(ratios), 4),
         "error": round(standard_error(ratios), 4),
     }
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    with given.out.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(row), lineterminator="\n")
-        writer.writeheader()
-        writer.writerow(row)
+    write_csv(given.out, [row])
     console.print(row)
 
 

@@ -15,7 +15,6 @@ workers take.
 from __future__ import annotations
 
 import argparse
-import csv
 import statistics
 import tempfile
 from pathlib import Path
@@ -24,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from common import RESULTS, console, register_users_aggregates, session, users_jar
+from common import RESULTS, console, register_users_aggregates, session, users_jar, write_csv
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.progress import track
@@ -71,11 +70,7 @@ def main() -> None:
             }
         )
     spark.stop()
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    with given.out.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    write_csv(given.out, rows)
     table = Table(*rows[0])
     for row in rows:
         table.add_row(*map(str, row.values()))

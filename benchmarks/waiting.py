@@ -22,13 +22,12 @@ all rows.
 from __future__ import annotations
 
 import argparse
-import csv
 import statistics
 import time
 from pathlib import Path
 
 import numpy as np
-from common import RESULTS, console, register_users_aggregates, session, users_jar, zipf_parquet
+from common import RESULTS, console, register_users_aggregates, session, users_jar, write_csv, zipf_parquet
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.progress import track
@@ -84,11 +83,7 @@ def main() -> None:
                 **late[z, strategy],
             }
         )
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    with given.out.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(found[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(found)
+    write_csv(given.out, found)
     console.print("\n".join(waiting_table(given.out)), soft_wrap=True)
 
 
