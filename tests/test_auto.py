@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark import SparkContext
@@ -23,6 +24,18 @@ GROUPED = "SkewGroupBy left alone: its rows are already grouped by key, without 
 def small_input(with_conf: WithConf) -> Iterator[None]:
     with with_conf({"spark.saltwise.auto.smallInput": "100k"}):
         yield
+
+
+def compares_rows(plan: Any) -> list[bool]:
+    """Of each shuffle below, the last one first: whether Spark may end the job when a second run sends other rows."""
+    kind = plan.getClass().getSimpleName()
+    if kind == "ShuffleQueryStageExec":
+        exchange = plan.shuffle()
+        return [exchange.shuffleDependency().checksumMismatchFullRetryEnabled(), *compares_rows(exchange.child())]
+    if kind == "ResultQueryStageExec":
+        return compares_rows(plan.plan())
+    children = [plan.children().apply(i) for i in range(plan.children().size())]
+    return list(chain.from_iterable(map(compares_rows, children)))
 
 
 def keyed(spark: SparkSession, key: str = "pmod(xxhash64(id), 1000)") -> DataFrame:
@@ -128,6 +141,53 @@ def test_a_join_above_gets_whole_groups_where_partitions_were_sliced(
     with with_conf({"spark.sql.adaptive.coalescePartitions.enabled": False}):
         assert sorted(map(str, ours.join(names, "k").collect())) == expected
     assert "SlicedPartitions 1 in" in plan_that_ran()
+
+
+@pytest.mark.parametrize(
+    ("view", "combines"),
+    [
+        ("rows", True),
+        ("(SELECT * FROM rows DISTRIBUTE BY v)", True),
+        ("(SELECT r.k, r.v FROM rows r JOIN (SELECT DISTINCT k FROM rows) USING (k))", True),
+        ("(SELECT k, sum(w / 7) AS v FROM rows GROUP BY k, w)", True),
+        ("(SELECT k, avg(w / 7) OVER (PARTITION BY v) AS v FROM rows)", True),
+        ("(SELECT * FROM (SELECT * FROM rows LIMIT 50000) DISTRIBUTE BY v)", False),
+        ("(SELECT k, v FROM (SELECT k, v, sum(w / 7) OVER (PARTITION BY v) AS s FROM rows) WHERE s > 1000)", False),
+        ("(SELECT sum(w / 7) AS k, v FROM rows GROUP BY v)", False),
+        ("(SELECT k, v FROM (SELECT * FROM rows DISTRIBUTE BY v) TABLESAMPLE (50 PERCENT))", False),
+    ],
+)
+def test_where_a_second_run_may_read_other_rows_none_are_combined(
+    spark: SparkSession,
+    version: tuple[int, ...],
+    with_conf: WithConf,
+    saltwise_lines: SaltwiseLines,
+    view: str,
+    combines: bool,
+) -> None:
+    keyed(spark).createOrReplaceTempView("rows")
+    query = f"SELECT /*+ SKEW_GROUPBY */ k, percentile_approx(v, 0.5) FROM {view} GROUP BY k"
+    with with_conf({"spark.saltwise.auto.smallInput": 0}):
+        lines = saltwise_lines(spark.sql(query))
+    # Before 4.2, Spark does not look whether rows are others.
+    assert any(line.startswith("Combine") for line in lines) == (combines or version < (4, 2)), lines
+    assert any(line.startswith("SkewSplit") for line in lines)
+
+
+@pytest.mark.classic("look into the plan that ran")
+def test_states_that_differ_in_a_second_run_end_no_job(
+    spark: SparkSession, version: tuple[int, ...], with_conf: WithConf
+) -> None:
+    if version < (4, 2):
+        pytest.skip("Spark 4.2 is the first to compare the rows of two runs")
+    # No state of a median of doubles pays, so the rows of the hot key arrive as they are, and are sliced.
+    rows = keyed(spark, "if(id % 10 < 6, 7, id % 499)").withColumn("v", F.col("w") / 7).repartition(3, "w")
+    df = skew_groupby(rows, "k").agg(F.median("v"))
+    with with_conf({"spark.sql.adaptive.coalescePartitions.enabled": False}):
+        df.collect()
+    compared = compares_rows(df._jdf.queryExecution().executedPlan().executedPlan())
+    of_repartition, of_combine, of_slices = True, False, False
+    assert compared == [of_combine, of_repartition, of_slices, of_combine, of_repartition]
 
 
 def test_planning_runs_no_job(spark: SparkSession, saltwise_lines: SaltwiseLines) -> None:

@@ -66,6 +66,6 @@ def test_local_over_a_shuffle_is_right_or_ended_by_spark(runs: int) -> None:
 def test_states_of_objects_are_right_wherever_an_executor_is_lost(strategies: str, runs: int) -> None:
     ends = ends_of(strategies, runs, "objects")
     assert set(ends["auto"]) == {"right"}, ends
-    # Sums of doubles may have other last bits when they are computed again. Where they are shuffled, Spark 4.2 and
-    # later may end the job: its own plan, and the slices of split.
+    # Sums of doubles may have other last bits when they are computed again. Where its own plan shuffles them, Spark 4.2
+    # and later may end the job.
     assert all(right_or_ended_by_spark(end) for each in ends.values() for end in each), ends

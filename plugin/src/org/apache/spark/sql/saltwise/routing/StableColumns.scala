@@ -70,6 +70,29 @@ object StableColumns {
     case _ => false
   }
 
+  /**
+   * Whether a second run has the same rows, or the same groups, apart from the values of columns
+   * that are not stable, and apart from their order.
+   */
+  def sameRows(plan: LogicalPlan): Boolean = staysInPlace(plan) || (plan match {
+    case filter: Filter => repeats(filter.condition, apply(filter.child)) && sameRows(filter.child)
+    case join: Join =>
+      val stable = AttributeSet(join.children.flatMap(apply(_)))
+      join.condition.forall(repeats(_, stable)) && join.children.forall(sameRows)
+    case generate: Generate =>
+      repeats(generate.generator, apply(generate.child)) && sameRows(generate.child)
+    case aggregate: Aggregate =>
+      val stable = apply(aggregate.child)
+      staysInPlace(aggregate.child) ||
+        (aggregate.groupingExpressions.forall(repeats(_, stable)) && sameRows(aggregate.child))
+    case stage: LogicalQueryStage => sameRows(stage.logicalPlan)
+    case cached: InMemoryRelation => planned(cached).logicalLink.exists(sameRows)
+    case _: Project | _: Expand | _: Sort | _: Window | _: RepartitionOperation | _: Union |
+        _: RebalancePartitions | _: BaseEvalPython | _: SkewGroupByHint | _: EventTimeWatermark =>
+      plan.children.forall(sameRows)
+    case _ => false
+  })
+
   private def canBeReadAgain(leaf: LeafNode): Boolean = leaf match {
     case _: LogicalRelation | _: HiveTableRelation | _: DataSourceV2ScanRelation | _: Range |
         _: LocalRelation => true

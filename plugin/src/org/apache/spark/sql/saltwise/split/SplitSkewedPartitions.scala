@@ -41,6 +41,11 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
   private val MaxParts = 8L
 
   override def apply(plan: SparkPlan): SparkPlan = {
+    plan.foreach {
+      case stage: ShuffleQueryStageExec if stage.isMaterialized && carriesStatesOfSlices(stage) =>
+        letRowsDiffer(stage)
+      case _ =>
+    }
     val undecided = plan.collect { case split: SkewSplitExec => split }
     undecided.foldLeft(plan) { (before, split) =>
       def replaced(decision: SparkPlan): SparkPlan =
@@ -71,7 +76,7 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
       phases: AggregatePhases,
       content: Seq[Attribute],
       stage: ShuffleQueryStageExec): Seq[SparkPlan] = {
-    letRowsDiffer(stage)
+    if (stage.shuffle.child.isInstanceOf[CombineExec]) letRowsDiffer(stage)
     val received = Received.of(stage)
     val partitions = received.bytes.length
     val tasks =
@@ -110,18 +115,23 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
   }
 
   /**
-   * Where rows come in another order when a task runs again, Combine may give states to other rows.
-   * From Spark 4.2 on, Spark may end a job whose map task writes other rows than before. That is
-   * not needed here. For each key, the rows and states that a map task writes stand for all of its
-   * rows of this key, and all of them are in the one partition that is the key's hash. A reducer or
-   * a slice reads such a partition of a map task as a whole, from one run: parts by content are
-   * made where there is no Combine. So it is the same to a reducer which run it reads.
+   * From Spark 4.2 on, Spark may end a job whose map task writes other rows in a second run. That
+   * is not needed where only states differ. When rows come in another order, Combine may give
+   * states to other rows, and the state of a slice may have other last bits. For each key, what a
+   * map task writes stands for all of its rows of this key, in either run, and all of it is in the
+   * one partition that is the key's hash. A reducer or a slice reads such a partition of a map task
+   * as a whole, from one run: parts by content are made where there is no Combine. So it is the
+   * same to a reducer which run it reads. [[org.apache.spark.sql.saltwise.plan.RewriteSkewGroupBys]]
+   * has no Combine where the rows themselves may differ.
    */
   private def letRowsDiffer(stage: ShuffleQueryStageExec): Unit = stage.shuffle match {
-    case exchange: ShuffleExchangeExec if exchange.child.isInstanceOf[CombineExec] =>
+    case exchange: ShuffleExchangeExec =>
       SparkCompat.letRowsDiffer(exchange.shuffleDependency)
     case _ =>
   }
+
+  private def carriesStatesOfSlices(stage: ShuffleQueryStageExec): Boolean =
+    stage.shuffle.child.exists(_.isInstanceOf[SlicedPartitionsExec])
 
   private def slicedPartitions(
       stage: ShuffleQueryStageExec,
