@@ -29,6 +29,9 @@ from saltwise.advise.event_log import event_logs
 from saltwise.advise.findings import findings
 from saltwise.sizes import bytes_of
 
+WAIT = 0.004
+"""Seconds that a row takes: long beside the start of Python workers, which is not skew."""
+
 PLANTED = Path(__file__).parent.parent / "tests" / "planted.py"
 
 
@@ -48,7 +51,8 @@ def main() -> None:
             for cores in (8, 2):
                 for follow in (False, True):
                     logs = Path(folder) / f"{i}-{cores}-{follow}"
-                    command = [sys.executable, PLANTED, logs, "--cores", str(cores), *(["--follow"] if follow else [])]
+                    command = [sys.executable, PLANTED, logs, "--cores", str(cores), "--wait", str(WAIT)]
+                    command += ["--follow"] if follow else []
                     subprocess.run(command, check=True)
                     read(logs, follow, predicted, seconds)
     rows = [row(name, predicted[name], seconds[name, False], seconds[name, True]) for name in predicted]

@@ -1,6 +1,6 @@
 """Runs queries whose skew is known, and healthy ones, on stock Spark, and leaves their event log.
 
-    python tests/planted.py FOLDER [--cores 8] [--follow] [--rounds 1] [--cold]
+    python tests/planted.py FOLDER [--cores 8] [--follow] [--rounds 1] [--cold] [--wait 0.001]
 
 Where `cores` is 8, rows wait and need no core, so that two cores carry eight. Where it is 2, they are computed. With
 `--follow`, each query runs as the advice for it says. The description of an execution is the name of its case.
@@ -27,7 +27,7 @@ import saltwise
 
 PARTITIONS = 16
 WAIT = 0.001
-"""Seconds that a row takes."""
+"""Seconds that a row takes, where --wait says nothing else."""
 
 _SCHEMA = "k bigint, n bigint"
 
@@ -222,7 +222,9 @@ def main() -> None:
     parser.add_argument("--follow", action="store_true")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--cold", action="store_true", help="no round before, which starts workers and compiles plans")
+    parser.add_argument("--wait", type=float, default=WAIT, help="seconds that a row takes")
     given = parser.parse_args()
+    globals()["WAIT"] = given.wait
     given.folder.mkdir(parents=True, exist_ok=True)
     spark = started(given.folder, given.cores, given.follow)
     cases = {name: case for name, case in CASES.items() if case.cores == given.cores}

@@ -102,7 +102,7 @@ print(json.dumps({
 """
 
 LOGGED = (
-    "Saltwise went on without SkewAggregation, which failed: queries run as Spark plans them; "
+    "Saltwise went on without {part}, which failed: queries run as Spark plans them; "
     "further failures of it are not logged."
 )
 
@@ -221,5 +221,26 @@ def test_a_class_that_cannot_link_leaves_the_plan_alone_and_logs_once(spark: Spa
     stock = [sorted(map(list, spark.sql(query).collect())) for query in [*QUERIES[:2], QUERIES[0]]]
     assert answer["rows"] == stock
     assert [plan for plan in answer["plans"] if "Skew" in plan] == []
-    assert log.count(LOGGED) == 1
+    assert log.count(LOGGED.format(part="SkewAggregation")) == 1
     assert "java.lang.NoClassDefFoundError: org/apache/spark/sql/saltwise/routing/SkewReceiveExec" in log
+
+
+@pytest.mark.parametrize(
+    ("missing", "part"),
+    [
+        ("placement/PlaceKey", "PlaceGroups"),
+        ("report/GroupsOfPlan", "GroupByListener"),
+        ("report/Reports$", "Reports"),
+    ],
+)
+def test_a_part_that_cannot_be_loaded_ends_neither_queries_nor_the_application(
+    spark: SparkSession, tmp_path: Path, missing: str, part: str
+) -> None:
+    jar = changed_jar(spark, tmp_path, {f"org/apache/spark/sql/saltwise/{missing}.class": None})
+
+    answer, log = run(WITH_A_PLUGIN_THAT_DOES_NOT_FIT, jar, EXTENSION, queries=QUERIES[:2])
+
+    for view in VIEWS:
+        spark.sql(view)
+    assert answer["rows"] == [sorted(map(list, spark.sql(query).collect())) for query in QUERIES[:2]]
+    assert log.count(LOGGED.format(part=part)) == 1

@@ -32,31 +32,32 @@ class SaltwiseExtensions extends (SparkSessionExtensions => Unit) {
   private def register(extensions: SparkSessionExtensions): Unit = {
     Functions.all.foreach(extensions.injectFunction)
     // With the query: before, its blocks cannot be told apart; after, Spark has dropped the hints.
-    extensions.injectResolutionRule(_ => new Guarded(ResolveSkewGroupByHint))
+    extensions.injectResolutionRule(_ => new Guarded("ResolveSkewGroupByHint")(ResolveSkewGroupByHint))
     // Together with column pruning and filter pushdown, because the hint must not stop them.
-    extensions.injectOptimizerRule(_ => new Guarded(LiftSkewGroupByHint))
+    extensions.injectOptimizerRule(_ => new Guarded("LiftSkewGroupByHint")(LiftSkewGroupByHint))
     // After column pruning and filter pushdown, because placement would stop them.
-    extensions.injectPreCBORule(session => new Guarded(PlaceGroups(session)))
-    extensions.injectPreCBORule(session => new Guarded(RouteStreams(session)))
-    extensions.injectPreCBORule(session => new Guarded(BalanceStates(session)))
+    extensions.injectPreCBORule(session => new Guarded("PlaceGroups")(PlaceGroups(session)))
+    extensions.injectPreCBORule(session => new Guarded("RouteStreams")(RouteStreams(session)))
+    extensions.injectPreCBORule(session => new Guarded("BalanceStates")(BalanceStates(session)))
     // Where Spark chooses operators. The child of an aggregate is not planned yet at this point, so
     // nothing is planned twice. No query is planned before this, so the reports begin here.
     extensions.injectPlannerStrategy { session =>
       OrStock("Reports", ())(Reports.follow(session))
-      SkewAggregation(session)
+      new GuardedStrategy("SkewAggregation")(SkewAggregation(session))
     }
     // After Spark has placed the exchanges of an adaptive plan, and again after each of its stages.
-    extensions.injectQueryStagePrepRule(_ => new Guarded(RewriteSkewGroupBys(adaptive = true)))
-    extensions.injectQueryStagePrepRule(_ => new Guarded(SplitSkewedPartitions))
+    extensions.injectQueryStagePrepRule(_ => new Guarded("RewriteSkewGroupBys")(RewriteSkewGroupBys(adaptive = true)))
+    extensions.injectQueryStagePrepRule(_ => new Guarded("SplitSkewedPartitions")(SplitSkewedPartitions))
     // After each of those stages, on what is left of the logical plan.
-    extensions.injectRuntimeOptimizerRule(_ => new Guarded(OptimizeAboveSplits))
+    extensions.injectRuntimeOptimizerRule(_ => new Guarded("OptimizeAboveSplits")(OptimizeAboveSplits))
     // Last, because no rule moves projections after this point.
-    extensions.injectColumnar(_ => new AtTheEnd(OrderRowsOfSkewWorkers))
+    extensions.injectColumnar(_ => new AtTheEnd("OrderRowsOfSkewWorkers")(OrderRowsOfSkewWorkers))
     // An adaptive plan has no aggregate left to rewrite here.
-    extensions.injectColumnar(_ => new AtTheEnd(RewriteSkewGroupBys(adaptive = false)))
+    extensions.injectColumnar(_ =>
+      new AtTheEnd("RewriteSkewGroupBys")(RewriteSkewGroupBys(adaptive = false)))
   }
 
-  private class AtTheEnd(rule: Rule[SparkPlan]) extends ColumnarRule {
-    override val preColumnarTransitions: Rule[SparkPlan] = new Guarded(rule)
+  private class AtTheEnd(part: String)(make: => Rule[SparkPlan]) extends ColumnarRule {
+    override val preColumnarTransitions: Rule[SparkPlan] = new Guarded(part)(make)
   }
 }

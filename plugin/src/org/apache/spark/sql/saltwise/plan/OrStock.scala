@@ -4,8 +4,11 @@ import java.util.concurrent.ConcurrentHashMap
 
 import scala.util.control.NonFatal
 
+import org.apache.spark.scheduler._
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreeNode
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.saltwise.SaltwiseException
 
 /**
@@ -37,9 +40,34 @@ object OrStock {
     }
 }
 
-/** A rule that gives back its plan where it fails. */
-final class Guarded[A <: TreeNode[_]](rule: Rule[A]) extends Rule[A] {
-  override val ruleName: String = rule.ruleName
+/** A rule that gives back its plan where it fails, or where it cannot be made. */
+final class Guarded[A <: TreeNode[_]](part: String)(make: => Rule[A]) extends Rule[A] {
+  private lazy val rule = make
 
-  override def apply(plan: A): A = OrStock(ruleName.split('.').last, plan)(rule(plan))
+  override val ruleName: String = s"saltwise.$part"
+
+  override def apply(plan: A): A = OrStock(part, plan)(rule(plan))
+}
+
+/** A strategy that leaves a node to Spark where it fails, or where it cannot be made. */
+final class GuardedStrategy(part: String)(make: => SparkStrategy) extends SparkStrategy {
+  private lazy val strategy = make
+
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] =
+    OrStock(part, Seq.empty[SparkPlan])(strategy(plan))
+}
+
+/** A listener that misses an event where it fails. A LinkageError would end the application. */
+final class GuardedListener(part: String, listener: SparkListener) extends SparkListener {
+  override def onJobStart(job: SparkListenerJobStart): Unit = guarded(listener.onJobStart(job))
+
+  override def onTaskEnd(task: SparkListenerTaskEnd): Unit = guarded(listener.onTaskEnd(task))
+
+  override def onOtherEvent(event: SparkListenerEvent): Unit =
+    guarded(listener.onOtherEvent(event))
+
+  override def onApplicationEnd(end: SparkListenerApplicationEnd): Unit =
+    guarded(listener.onApplicationEnd(end))
+
+  private def guarded(hear: => Unit): Unit = OrStock(part, ())(hear)
 }

@@ -8,7 +8,7 @@ import org.apache.spark.sql.execution.QueryExecution
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
 import org.apache.spark.sql.execution.ui._
 import org.apache.spark.sql.saltwise.SaltwiseConf
-import org.apache.spark.sql.saltwise.plan.{OrStock, SkewGroupByHint}
+import org.apache.spark.sql.saltwise.plan.SkewGroupByHint
 import org.apache.spark.sql.streaming.StreamingQueryListener
 
 /**
@@ -33,7 +33,7 @@ private[report] final class GroupByListener(context: SparkContext, ledger: Ledge
 
   override def onTaskEnd(task: SparkListenerTaskEnd): Unit =
     if (task.taskMetrics != null) {
-      stages.get(task.stageId).foreach(stage => OrStock("GroupByListener", ())(stage.add(task)))
+      stages.get(task.stageId).foreach(_.add(task))
     }
 
   override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
@@ -45,12 +45,9 @@ private[report] final class GroupByListener(context: SparkContext, ledger: Ledge
       if (running.size > MaxRunning) forget(running.head._1)
     case end: SparkListenerSQLExecutionEnd =>
       val (started, ended) = forget(end.executionId)
-      if (end.qe != null) {
-        started.foreach(running => OrStock("GroupByListener", ())(tell(end, running, ended)))
-      }
+      if (end.qe != null) started.foreach(tell(end, _, ended))
     case progress: StreamingQueryListener.QueryProgressEvent =>
-      OrStock("StreamBatches", Seq.empty[StreamBatchEvent])(
-        StreamBatches.of(progress.progress, showsKeys)).foreach(context.listenerBus.post)
+      StreamBatches.of(progress.progress, showsKeys).foreach(context.listenerBus.post)
     case _ =>
   }
 

@@ -10,7 +10,7 @@ import org.apache.spark.ui.SparkUI
 final class ReportHistory extends AppHistoryServerPlugin {
 
   override def createListeners(conf: SparkConf, store: ElementTrackingStore): Seq[SparkListener] =
-    if (SparkLinks.missing.isEmpty) Seq(new ReportListener(conf, store)) else Nil
+    if (SparkLinks.missing.isEmpty) Seq(ReportListener.guarded(conf, store)) else Nil
 
   override def setupUI(ui: SparkUI): Unit = {
     lazy val store = new ReportStore(ui.store.store)

@@ -2,7 +2,7 @@ package org.apache.spark.sql.saltwise.report
 
 import org.apache.spark.SparkConf
 import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent}
-import org.apache.spark.sql.saltwise.plan.OrStock
+import org.apache.spark.sql.saltwise.plan.GuardedListener
 import org.apache.spark.status.{ElementTrackingStore, KVUtils}
 import org.apache.spark.status.KVUtils.KVIndexParam
 import org.apache.spark.util.kvstore.{KVIndex, KVStore, KVStoreView}
@@ -48,8 +48,7 @@ private[report] final class ReportListener(conf: SparkConf, store: ElementTracki
     case _ =>
   }
 
-  private def write(stored: Any): Unit =
-    OrStock("ReportListener", ())(store.write(stored, checkTriggers = true))
+  private def write(stored: Any): Unit = store.write(stored, checkTriggers = true)
 
   private def next(): Long = {
     last += 1
@@ -65,6 +64,11 @@ private[report] final class ReportListener(conf: SparkConf, store: ElementTracki
         case states: StoredStates => store.delete(classOf[StoredStates], states.run)
       }
     }
+}
+
+private[report] object ReportListener {
+  def guarded(conf: SparkConf, store: ElementTrackingStore): SparkListener =
+    new GuardedListener("ReportListener", new ReportListener(conf, store))
 }
 
 /** What the UI shows. */

@@ -8,6 +8,7 @@ import org.apache.spark.SparkContext
 import org.apache.spark.scheduler.{SparkListener, SparkListenerApplicationEnd, SparkListenerEvent}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.saltwise.SaltwiseConf
+import org.apache.spark.sql.saltwise.plan.GuardedListener
 import org.apache.spark.status.ElementTrackingStore
 
 /** Begins to tell of the GROUP BYs of an application: in its event log, and in its UI. */
@@ -47,9 +48,10 @@ object Reports {
           ledgers.remove(context)
       })
       // On a queue of its own it keeps nobody waiting.
-      context.listenerBus.addToQueue(new GroupByListener(context, ledger), "saltwise")
+      val groupBys = new GroupByListener(context, ledger)
+      context.listenerBus.addToQueue(new GuardedListener("GroupByListener", groupBys), "saltwise")
       val store = context.statusStore.store.asInstanceOf[ElementTrackingStore]
-      context.listenerBus.addToStatusQueue(new ReportListener(context.conf, store))
+      context.listenerBus.addToStatusQueue(ReportListener.guarded(context.conf, store))
       context.ui.foreach(new SaltwiseTab(new ReportStore(store), _))
     }
   }

@@ -4,7 +4,6 @@ import scala.collection.mutable
 
 import org.apache.spark.scheduler._
 import org.apache.spark.sql.execution.ui._
-import org.apache.spark.sql.saltwise.plan.OrStock
 
 /**
  * Follows the streams of a Spark context, and calls `ended` with each batch of those that keep
@@ -34,7 +33,7 @@ private[state] class StateListener(ended: StateBatch => Unit) extends SparkListe
 
   override def onTaskEnd(task: SparkListenerTaskEnd): Unit =
     if (task.taskInfo.successful && task.taskMetrics != null) {
-      OrStock("StateListener", ())(running.get(task.stageId).foreach(_.tasks += StateTask.of(task)))
+      running.get(task.stageId).foreach(_.tasks += StateTask.of(task))
     }
 
   override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
@@ -44,7 +43,7 @@ private[state] class StateListener(ended: StateBatch => Unit) extends SparkListe
       if (open.size > MaxOpen) forget(open.head)
     case end: SparkListenerSQLExecutionEnd =>
       val stages = forget(end.executionId)
-      if (stages.nonEmpty && end.qe != null) OrStock("StateListener", ()) {
+      if (stages.nonEmpty && end.qe != null) {
         StateBatch.of(stages, StateOperator.of(end.qe.executedPlan), end.time).foreach(ended)
       }
     case _ =>

@@ -12,6 +12,7 @@ import org.apache.spark.scheduler.SparkListenerApplicationEnd
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.streaming.state.StateStoreCoordinatorRef
 import org.apache.spark.sql.saltwise.compat.SparkCompat
+import org.apache.spark.sql.saltwise.plan.GuardedListener
 import org.apache.spark.sql.saltwise.report.{Reports, StateLoads}
 import org.apache.spark.util.{ThreadUtils, Utils}
 
@@ -37,12 +38,12 @@ final class StateStreams private (context: SparkContext, coordinator: => StateSt
   /** Sends moves. Each of them waits for the coordinator, and Spark's listeners must not wait. */
   private val sender = ThreadUtils.newDaemonSingleThreadExecutor("saltwise-state-moves")
 
-  context.addSparkListener(new StateListener(ended) {
+  context.addSparkListener(new GuardedListener("StateListener", new StateListener(ended) {
     override def onApplicationEnd(end: SparkListenerApplicationEnd): Unit = {
       ofContext.remove(context)
       sender.shutdownNow()
     }
-  })
+  }))
 
   private def ended(batch: StateBatch): Unit = if (!sender.isShutdown) sender.execute { () =>
     send(batch)
