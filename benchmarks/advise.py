@@ -55,7 +55,8 @@ def main() -> None:
                     command += ["--follow"] if follow else []
                     subprocess.run(command, check=True)
                     read(logs, follow, predicted, seconds)
-    rows = [row(name, predicted[name], seconds[name, False], seconds[name, True]) for name in predicted]
+    changed = [name for name in predicted if (name, True) in seconds]
+    rows = [row(name, predicted[name], seconds[name, False], seconds[name, True]) for name in changed]
     write_csv(given.out, rows)
     table = Table(*rows[0])
     for each in rows:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.sql.types import LongType
@@ -134,10 +134,13 @@ def joined(spark: SparkSession) -> DataFrame:
     return wide.join(names.hint("merge"), "k")
 
 
+def slept() -> Column:
+    """Wait in the JVM: Python would hide from Spark that rows are grouped already."""
+    return F.expr(f"reflect('java.lang.Thread', 'sleep', {round(1000 * WAIT)}L)")
+
+
 AQE = "spark.sql.adaptive"
 SMALL = {f"{AQE}.advisoryPartitionSizeInBytes": "64k", "spark.sql.autoBroadcastJoinThreshold": "-1"}
-WORK = "aggregate(sequence(1, 500), text, (text, i) -> sha2(text, 512))"
-"""About a millisecond for each row, in the JVM: Python would hide from Spark that rows are grouped already."""
 THRESHOLD = f"{AQE}.skewJoin.skewedPartitionThresholdInBytes"
 
 CASES = {
@@ -183,24 +186,28 @@ CASES = {
         before=SMALL,
     ),
     "join that would need a shuffle": Case(
-        lambda spark: joined(spark).groupBy("k").agg(F.max(F.expr(WORK)), F.max("text")),
+        lambda spark: (
+            joined(spark).select("k", slept().alias("n"), "text").groupBy("k").agg(F.count("n"), F.max("text"))
+        ),
         ("join", ["k"], "forceOptimizeSkewedJoin=true"),
         conf={f"{AQE}.forceOptimizeSkewedJoin": "true"},
         before=SMALL | {THRESHOLD: "256k"},
-        cores=2,
+    ),
+    "repartition by a column": Case(
+        lambda spark: hot(spark).repartition(PARTITIONS, "k").select(waited("v").alias("n")),
+        ("repartition", ["k"], "repartition without columns"),
+        lambda spark: hot(spark).repartition(PARTITIONS).select(waited("v").alias("n")),
     ),
     "growing states": Case(
         lambda spark: (
             hot(spark, 8_000_000, other=40).groupBy("k").agg(F.collect_list(F.md5(F.col("v").cast("string"))))
         ),
-        ("aggregate", ["k"], "SKEW_GROUPBY"),
-        conf={"spark.saltwise.enabled": "true"},
+        ("aggregate", ["k"], "nothing helps a key whose collect_"),
         cores=2,
     ),
     "growing states of a hot NULL": Case(
         lambda spark: hot(spark, 8_000_000, "NULL", other=40).groupBy("k").agg(F.collect_set("v")),
-        ("aggregate", ["k"], "SKEW_GROUPBY"),
-        conf={"spark.saltwise.enabled": "true"},
+        ("aggregate", ["k"], "nothing helps a key whose collect_"),
         cores=2,
     ),
     "healthy: even groups": Case(lambda spark: even(spark).groupBy("k").applyInPandas(waiting, _SCHEMA)),
@@ -230,7 +237,7 @@ def main() -> None:
     cases = {name: case for name, case in CASES.items() if case.cores == given.cores}
     for i in range(1 if given.cold else 0, given.rounds + 1):
         for name, case in cases.items():
-            if given.follow and case.finds is None:
+            if given.follow and not case.followed and not case.conf:
                 continue
             confs = case.before | (case.conf if given.follow else {})
             for conf, value in confs.items():

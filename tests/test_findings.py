@@ -218,8 +218,20 @@ def test_a_repartition_that_the_query_asked_for_is_named_and_not_the_aggregate_a
             {"spark.sql.execution.bypassPartialAggregation": "true"},
             "set spark.sql.execution.bypassPartialAggregation=false",
         ),
-        ("keys=[k#1], functions=[collect_list(v#2)]", "Object", {"spark.saltwise.enabled": "true"}, "it was on"),
-        ("keys=[k#1], functions=[collect_list(v#2)]", "Object", {}, "set spark.saltwise.enabled=true, or write"),
+        ("keys=[k#1], functions=[percentile(v#2)]", "Object", {"spark.saltwise.enabled": "true"}, "it was on"),
+        (
+            "keys=[k#1], functions=[percentile(v#2), collect_list(v#2)]",
+            "Object",
+            {},
+            "set spark.saltwise.enabled=true, or write",
+        ),
+        (
+            "keys=[k#1], functions=[collect_list(coalesce(v#2, length(w#3)), 0, 0), collect_set(v#2)]",
+            "Object",
+            {},
+            "nothing helps a key whose collect_list or collect_set alone is too large, because one task must hold it; "
+            "several such keys in one task part with more spark.sql.shuffle.partitions",
+        ),
     ],
 )
 def test_the_advice_for_an_aggregate_is_what_would_change_its_plan(
@@ -231,7 +243,7 @@ def test_the_advice_for_an_aggregate_is_what_would_change_its_plan(
 
 def test_an_aggregate_of_a_stream_needs_a_strategy_that_is_named() -> None:
     restore = node("StateStoreRestore", "StateStoreRestore [k#1]", [7], exchange())
-    [found] = found_in([*started(aggregate("keys=[k#1], functions=[collect_list(v#2)]", restore)), *hot()])
+    [found] = found_in([*started(aggregate("keys=[k#1], functions=[percentile(v#2)]", restore)), *hot()])
     assert found.advice.startswith("write /*+ SKEW_GROUPBY(dchoices) */")
 
 

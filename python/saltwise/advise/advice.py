@@ -6,6 +6,7 @@ many times the median, into pieces of the advisory size, where it needs no shuff
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from statistics import median
 
@@ -19,6 +20,8 @@ SKEW_JOIN = f"{ADAPTIVE}.skewJoin"
 ADVISORY = f"{ADAPTIVE}.advisoryPartitionSizeInBytes"
 DEFAULT_ADVISORY = "64m"
 BYPASS = "spark.sql.execution.bypassPartialAggregation"
+LISTS = {"collect_list", "collect_set", "listagg"}
+"""Functions whose result for a key is as large as its states together, so merging them in parts gains nothing."""
 SEE_THE_TAB = "it was on already: the tab Saltwise in Spark's UI says what it did and why"
 
 Conf = Mapping[str, str]
@@ -62,6 +65,12 @@ def advice(
 def _aggregate(node: PlanNode, named: str, fragment: Fragment, conf: Conf) -> str:
     if "distinct " in node.text or "functions=[]" in node.text:
         return "nothing helps: Saltwise leaves DISTINCT to Spark, which has plans of its own for it"
+    functions = _functions(node.text)
+    if functions and functions <= LISTS:
+        return (
+            f"nothing helps a key whose {' or '.join(sorted(functions))} alone is too large, because one task must "
+            "hold it; several such keys in one task part with more spark.sql.shuffle.partitions"
+        )
     if conf.get(BYPASS) == "true":
         return f"set {BYPASS}=false: then map tasks combine a hot key's rows before the shuffle"
     if _is_on(conf):
@@ -71,6 +80,19 @@ def _aggregate(node: PlanNode, named: str, fragment: Fragment, conf: Conf) -> st
     if fragment.has("StateStore") or node.name == "HashAggregate":
         return hint.format("(dchoices)")
     return f"set spark.saltwise.enabled=true, or {hint.format('')}"
+
+
+def _functions(text: str) -> set[str]:
+    """Return the names of an aggregate's functions.
+
+    >>> sorted(_functions("ObjectHashAggregate(keys=[k#1], functions=[collect_list(v#2, 0, 0), max(upper(v#2))])"))
+    ['collect_list', 'max']
+    """
+    listed = re.search(r"functions=\[(.*)\]", text)
+    names, before = listed[1] if listed else "", ""
+    while names != before:
+        names, before = re.sub(r"\([^()]*\)", "", names), names
+    return {name.strip() for name in names.split(",")} - {""}
 
 
 def _is_on(conf: Conf) -> bool:
