@@ -228,25 +228,26 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=8)
     parser.add_argument("--follow", action="store_true")
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--cold", action="store_true", help="no round before, which starts workers and compiles plans")
+    parser.add_argument("--cold", action="store_true", help="no run before, which starts workers and compiles plans")
     parser.add_argument("--wait", type=float, default=WAIT, help="seconds that a row takes")
     given = parser.parse_args()
     globals()["WAIT"] = given.wait
     given.folder.mkdir(parents=True, exist_ok=True)
     spark = started(given.folder, given.cores, given.follow)
     cases = {name: case for name, case in CASES.items() if case.cores == given.cores}
-    for i in range(1 if given.cold else 0, given.rounds + 1):
-        for name, case in cases.items():
-            if given.follow and not case.followed and not case.conf:
-                continue
-            confs = case.before | (case.conf if given.follow else {})
-            for conf, value in confs.items():
-                spark.conf.set(conf, value)
-            query = (case.followed if given.follow else None) or case.stock
+    for name, case in cases.items():
+        if given.follow and not case.followed and not case.conf:
+            continue
+        confs = case.before | (case.conf if given.follow else {})
+        for conf, value in confs.items():
+            spark.conf.set(conf, value)
+        query = (case.followed if given.follow else None) or case.stock
+        # Spark ends Python workers that are idle for a minute, so each case has a warm-up of its own.
+        for i in range(1 if given.cold else 0, given.rounds + 1):
             spark.sparkContext.setJobDescription(name if i else "warm-up")
             query(spark).write.format("noop").mode("overwrite").save()
-            for conf in confs:
-                spark.conf.unset(conf)
+        for conf in confs:
+            spark.conf.unset(conf)
     spark.stop()
 
 
