@@ -143,6 +143,18 @@ def test_a_join_above_gets_whole_groups_where_partitions_were_sliced(
     assert "SlicedPartitions 1 in" in plan_that_ran()
 
 
+def test_the_list_of_a_hot_key_is_shuffled_once(
+    spark: SparkSession, with_conf: WithConf, plan_that_ran: Callable[[], str]
+) -> None:
+    rows = keyed(spark, "if(id % 10 < 6, 7, id)")
+    ids = F.sort_array(F.collect_list("w"))
+    with with_conf({"spark.sql.adaptive.coalescePartitions.enabled": False}):
+        ours = skew_groupby(rows, "k").agg(ids).collect()
+    assert plan_that_ran().count("Exchange hashpartitioning") == 1
+    assert "SlicedPartitions" not in plan_that_ran()
+    assert sorted(ours) == sorted(rows.groupBy("k").agg(ids).collect())
+
+
 @pytest.mark.parametrize(
     ("view", "combines"),
     [

@@ -132,6 +132,29 @@ def test_where_a_state_takes_as_many_bytes_as_its_rows_these_leave_raw(spark: Sp
     assert answers(ours) == answers(stock)
 
 
+def test_lists_of_hot_keys_are_made_in_the_map_task_and_those_of_others_are_not(
+    spark: SparkSession, combined: Combined
+) -> None:
+    for hot, share in ((f"if(id % 10 < 6, {HOT}, {DISTINCT})", 0.6), ("id % 10", 1.0), (FEW, 0.0)):
+        lists = [F.sort_array(F.collect_list("id")).alias("ids"), F.sort_array(F.collect_set("v")).alias("vs")]
+        stock, ours = both(keyed(spark, hot), lists[0])
+        found = combined(ours)
+        assert found["combined"] == pytest.approx(share * found["rows"], rel=0.05)
+        assert answers(ours) == answers(stock)
+        agreed = both(keyed(spark, hot), *lists)
+        assert answers(agreed[1]) == answers(agreed[0])
+
+
+def test_lists_that_outgrow_their_memory_leave_and_begin_again(
+    spark: SparkSession, combined: Combined, with_conf: WithConf
+) -> None:
+    stock, ours = both(keyed(spark, f"if(id % 10 < 6, {HOT}, {DISTINCT})"), F.sort_array(F.collect_list("id")))
+    with with_conf({"spark.saltwise.local.memory": "1m"}):
+        found = combined(ours)
+        assert 2 < found["states"] < 200
+        assert answers(ours) == answers(stock)
+
+
 def test_digests_of_few_keys_stop_to_grow_so_each_key_gets_one_state(spark: SparkSession, combined: Combined) -> None:
     digests = [F.expr(f"percentile_approx(id / {divisor}, 0.5, 20)") for divisor in (7, 11, 13)]
     stock, ours = both(keyed(spark, "id % 20"), *digests)

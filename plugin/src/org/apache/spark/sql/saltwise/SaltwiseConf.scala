@@ -82,7 +82,7 @@ object SaltwiseConf {
 
   val SketchCapacity: OptionalConfigEntry[Int] = buildConf(Prefix + "sketch.capacity")
     .doc("The number of counters in a SpaceSaving sketch, at least 1/theta. Default: 4/theta, " +
-      "and 10000 for placement.")
+      "and for placement 10000, or 10/delta if that is more.")
     .version("0.1.0")
     .intConf
     .createOptional

@@ -4,7 +4,7 @@ import org.apache.spark.TaskContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
+import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
@@ -30,6 +30,12 @@ final case class CombineExec(
     child: SparkPlan)
   extends UnaryExecNode with HotKeysSeen.Seen {
 
+  /** Whether a state of any key keeps all of its rows, and so does the result. */
+  def makesLists: Boolean = aggregates.nonEmpty && aggregates.map(_.aggregateFunction).forall {
+    case _: CollectList | _: CollectSet => true
+    case _ => false
+  }
+
   override def output: Seq[Attribute] =
     child.output.take(keys.length) ++ child.output.drop(keys.length).map(_.withNullability(true))
 
@@ -51,14 +57,15 @@ final case class CombineExec(
 
   override protected def doExecute(): RDD[InternalRow] = {
     val (hotKeys, newNames) = (seen, KeyNames.factory(keys, keys, conf))
-    val (grouping, functions, columns) = (keys, aggregates, child.output)
+    val (grouping, functions, columns, lists) = (keys, aggregates, child.output, makesLists)
     val maxMemory = memory
     val Seq(rows, combined, all, head, raw, states, peak) =
       Seq("rows", "combined", "all", "head", "raw", "states", "peak").map(longMetric)
     child.execute().mapPartitionsWithIndex { (partition: Int, in: Iterator[InternalRow]) =>
       if (in.isEmpty) Iterator.empty else {
         val hot = new HotKeysOfTask(newNames())
-        val out = new CombineIterator(grouping, functions, columns, maxMemory, partition, hot, in)
+        val out = new CombineIterator(
+          grouping, functions, lists, columns, maxMemory, partition, hot, in)
         TaskContext.get().addTaskCompletionListener[Unit] { _ =>
           out.close()
           rows += out.rows

@@ -14,12 +14,14 @@ import org.apache.spark.sql.saltwise.routing.RepeatableOrderExec.contentHash
  *
  * A raw row comes in as it leaves: its key, what the aggregates read, and NULL for the state.
  *
+ * @param lists     whether states keep all of their rows, and so do the results
  * @param maxMemory the bytes that waiting rows and states may take
  * @param hot       is told how many rows were combined of the heaviest keys
  */
 private final class CombineIterator(
     keys: Seq[Attribute],
     aggregates: Seq[AggregateExpression],
+    lists: Boolean,
     input: Seq[Attribute],
     maxMemory: Long,
     partition: Int,
@@ -260,7 +262,8 @@ private final class CombineIterator(
       val added = addedBy(math.max(1, rows / SampledShare) until rows)
       combining.levelOff = rows >= MinSampledRows && added < LevelsOff * first
       addedPerRow = math.ceil(HeapBytes * added).toLong
-      Combining.rowsThatPay(rowBytes, stateBytes.toDouble, added)
+      val pays = Combining.rowsThatPay(rowBytes, stateBytes.toDouble, added)
+      if (pays == Never && lists) combining.rowsOfHotKey(all) else pays
     }
   }
 

@@ -102,6 +102,15 @@ private[local] final class Combining {
     else Seq(minRows, MinRowsInTable, groups.rows / (2 * room + 1)).max
   }
 
+  /**
+   * The rows for which a list pays, which saves no bytes. Rows of a hot key would be shuffled
+   * twice: to be read in slices, and as the lists of these.
+   */
+  def rowsOfHotKey(groups: Groups): Int = {
+    val least = math.max(2.0, math.ceil(HotShare * (hits + groups.rows))).toInt
+    if (math.max(hits, groups.largestOther) >= least) least else Never
+  }
+
   /** Of a table's key, the fewest rows since the last look for which it stays. */
   def minRecentRows(rows: Int, capacity: Int): Long = math.max(1L, (hits + rows) / (8L * capacity))
 
@@ -202,6 +211,9 @@ private[local] object Combining {
   val Never: Int = Int.MaxValue
 
   private val FirstLook = 1 << 12
+
+  /** A key with this share of the rows is hot. */
+  private val HotShare = 1.0 / 16
 
   /** If the batch goes on to grow, the task looks back when it has so many times as many rows. */
   private val Growth = 4

@@ -18,11 +18,19 @@ final case class Received(bytes: Array[Long], rows: Array[Long], allRows: Long) 
   private val allBytes = math.max(1L, bytes.sum).toDouble
 
   /** A partition's share of all bytes or of all rows, whichever is larger. */
-  def load(partition: Int): Double =
-    math.max(bytes(partition) / allBytes, rows(partition) / math.max(1L, allRows).toDouble)
+  def load(partition: Int): Double = math.max(bytes(partition) / allBytes, shareOfRows(partition))
 
-  /** The partitions that are too large for one task, where there are so many tasks. */
-  def oversize(tasks: Int): Seq[Int] = bytes.indices.filter(load(_) > Oversize / tasks)
+  private def shareOfRows(partition: Int): Double =
+    rows(partition) / math.max(1L, allRows).toDouble
+
+  /**
+   * The partitions that are too large for one task, where there are so many tasks.
+   *
+   * @param byRows whether rows alone tell, and bytes do not
+   */
+  def oversize(tasks: Int, byRows: Boolean): Seq[Int] = bytes.indices.filter { partition =>
+    (if (byRows) shareOfRows(partition) else load(partition)) > Oversize / tasks
+  }
 
   /**
    * Packs the partitions that are not split into tasks: the largest first, each into the task that

@@ -76,13 +76,16 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
       phases: AggregatePhases,
       content: Seq[Attribute],
       stage: ShuffleQueryStageExec): Seq[SparkPlan] = {
-    if (stage.shuffle.child.isInstanceOf[CombineExec]) letRowsDiffer(stage)
+    val combine = Option(stage.shuffle.child).collect { case combine: CombineExec => combine }
+    if (combine.isDefined) letRowsDiffer(stage)
     val received = Received.of(stage)
     val partitions = received.bytes.length
     val tasks =
       if (options.workersGiven) partitions
       else adaptiveTasks(received, stage.session.sparkContext)
-    val sliced = received.oversize(tasks).flatMap(
+    // A list of a key that was combined is as large as its rows, and slices would merge none of it.
+    val byRows = combine.exists(_.makesLists)
+    val sliced = received.oversize(tasks, byRows).flatMap(
       slices(stage, _, received, tasks, byContent = content.nonEmpty))
     val split = sliced.map(_.partition).toSet
     if (split.isEmpty) {
