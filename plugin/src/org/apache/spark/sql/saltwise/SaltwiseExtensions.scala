@@ -32,7 +32,8 @@ class SaltwiseExtensions extends (SparkSessionExtensions => Unit) {
   private def register(extensions: SparkSessionExtensions): Unit = {
     Functions.all.foreach(extensions.injectFunction)
     // With the query: before, its blocks cannot be told apart; after, Spark has dropped the hints.
-    extensions.injectResolutionRule(_ => new Guarded("ResolveSkewGroupByHint")(ResolveSkewGroupByHint))
+    extensions.injectResolutionRule(_ =>
+      new Guarded("ResolveSkewGroupByHint")(ResolveSkewGroupByHint))
     // Together with column pruning and filter pushdown, because the hint must not stop them.
     extensions.injectOptimizerRule(_ => new Guarded("LiftSkewGroupByHint")(LiftSkewGroupByHint))
     // After column pruning and filter pushdown, because placement would stop them.
@@ -46,10 +47,13 @@ class SaltwiseExtensions extends (SparkSessionExtensions => Unit) {
       new GuardedStrategy("SkewAggregation")(SkewAggregation(session))
     }
     // After Spark has placed the exchanges of an adaptive plan, and again after each of its stages.
-    extensions.injectQueryStagePrepRule(_ => new Guarded("RewriteSkewGroupBys")(RewriteSkewGroupBys(adaptive = true)))
-    extensions.injectQueryStagePrepRule(_ => new Guarded("SplitSkewedPartitions")(SplitSkewedPartitions))
+    extensions.injectQueryStagePrepRule(_ =>
+      new Guarded("RewriteSkewGroupBys")(RewriteSkewGroupBys(adaptive = true)))
+    extensions.injectQueryStagePrepRule(_ =>
+      new Guarded("SplitSkewedPartitions")(SplitSkewedPartitions))
     // After each of those stages, on what is left of the logical plan.
-    extensions.injectRuntimeOptimizerRule(_ => new Guarded("OptimizeAboveSplits")(OptimizeAboveSplits))
+    extensions.injectRuntimeOptimizerRule(_ =>
+      new Guarded("OptimizeAboveSplits")(OptimizeAboveSplits))
     // Last, because no rule moves projections after this point.
     extensions.injectColumnar(_ => new AtTheEnd("OrderRowsOfSkewWorkers")(OrderRowsOfSkewWorkers))
     // An adaptive plan has no aggregate left to rewrite here.

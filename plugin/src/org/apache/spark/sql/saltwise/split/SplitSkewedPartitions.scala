@@ -124,8 +124,8 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
    * map task writes stands for all of its rows of this key, in either run, and all of it is in the
    * one partition that is the key's hash. A reducer or a slice reads such a partition of a map task
    * as a whole, from one run: parts by content are made where there is no Combine. So it is the
-   * same to a reducer which run it reads. [[org.apache.spark.sql.saltwise.plan.RewriteSkewGroupBys]]
-   * has no Combine where the rows themselves may differ.
+   * same to a reducer which run it reads. Where the rows themselves may differ,
+   * [[org.apache.spark.sql.saltwise.plan.RewriteSkewGroupBys]] has no Combine.
    */
   private def letRowsDiffer(stage: ShuffleQueryStageExec): Unit = stage.shuffle match {
     case exchange: ShuffleExchangeExec =>
