@@ -207,7 +207,8 @@ CASES = {
     ),
     "growing states of a hot NULL": Case(
         lambda spark: hot(spark, 8_000_000, "NULL", other=40).groupBy("k").agg(F.collect_set("v")),
-        ("aggregate", ["k"], "nothing helps a key whose collect_"),
+        ("aggregate", ["k"], "SKEW_GROUPBY"),
+        conf={"spark.saltwise.enabled": "true"},
         cores=2,
     ),
     "healthy: even groups": Case(lambda spark: even(spark).groupBy("k").applyInPandas(waiting, _SCHEMA)),

@@ -226,10 +226,10 @@ def test_a_repartition_that_the_query_asked_for_is_named_and_not_the_aggregate_a
             "set spark.saltwise.enabled=true, or write",
         ),
         (
-            "keys=[k#1], functions=[collect_list(coalesce(v#2, length(w#3)), 0, 0), collect_set(v#2)]",
+            "keys=[k#1], functions=[collect_list(coalesce(v#2, length(w#3)), 0, 0) FILTER (WHERE c#4), listagg(v#2)]",
             "Object",
             {},
-            "nothing helps a key whose collect_list or collect_set alone is too large, because one task must hold it; "
+            "nothing helps a key whose collect_list or listagg alone is too large, because one task must hold it; "
             "several such keys in one task part with more spark.sql.shuffle.partitions",
         ),
     ],

@@ -20,7 +20,7 @@ SKEW_JOIN = f"{ADAPTIVE}.skewJoin"
 ADVISORY = f"{ADAPTIVE}.advisoryPartitionSizeInBytes"
 DEFAULT_ADVISORY = "64m"
 BYPASS = "spark.sql.execution.bypassPartialAggregation"
-LISTS = {"collect_list", "collect_set", "listagg"}
+LISTS = {"collect_list", "listagg"}
 """Functions whose result for a key is as large as its states together, so merging them in parts gains nothing."""
 SEE_THE_TAB = "it was on already: the tab Saltwise in Spark's UI says what it did and why"
 
@@ -85,14 +85,15 @@ def _aggregate(node: PlanNode, named: str, fragment: Fragment, conf: Conf) -> st
 def _functions(text: str) -> set[str]:
     """Return the names of an aggregate's functions.
 
-    >>> sorted(_functions("ObjectHashAggregate(keys=[k#1], functions=[collect_list(v#2, 0, 0), max(upper(v#2))])"))
+    >>> sorted(_functions("keys=[k#1], functions=[collect_list(v#2, 0, 0), max(upper(v#2)) FILTER (WHERE c#3)]"))
     ['collect_list', 'max']
     """
     listed = re.search(r"functions=\[(.*)\]", text)
     names, before = listed[1] if listed else "", ""
     while names != before:
         names, before = re.sub(r"\([^()]*\)", "", names), names
-    return {name.strip() for name in names.split(",")} - {""}
+    # FILTER (WHERE ...) may follow a name.
+    return {name.split()[0] for name in names.split(",") if name.strip()}
 
 
 def _is_on(conf: Conf) -> bool:

@@ -31,10 +31,8 @@ final case class CombineExec(
   extends UnaryExecNode with HotKeysSeen.Seen {
 
   /** Whether a state of any key keeps all of its rows, and so does the result. */
-  def makesLists: Boolean = aggregates.nonEmpty && aggregates.map(_.aggregateFunction).forall {
-    case _: CollectList | _: CollectSet => true
-    case _ => false
-  }
+  def makesLists: Boolean =
+    aggregates.nonEmpty && aggregates.forall(_.aggregateFunction.isInstanceOf[CollectList])
 
   override def output: Seq[Attribute] =
     child.output.take(keys.length) ++ child.output.drop(keys.length).map(_.withNullability(true))

@@ -246,6 +246,7 @@ private final class CombineIterator(
     val someKey = keyOf(batch.buckets.find(_.rows > 0).get.read(0, row))
     val stateBytes = someKey.getSizeInBytes + emptyBytes
     val atLeast = Combining.rowsThatPay(rowBytes, stateBytes.toDouble, 0)
+    combining.hotOnly = false
     if (isFixed || atLeast > Early * waiting) atLeast else {
       val all = Groups(batch, Never)
       val (bucket, begin) = all.largestBegin
@@ -263,7 +264,8 @@ private final class CombineIterator(
       combining.levelOff = rows >= MinSampledRows && added < LevelsOff * first
       addedPerRow = math.ceil(HeapBytes * added).toLong
       val pays = Combining.rowsThatPay(rowBytes, stateBytes.toDouble, added)
-      if (pays == Never && lists) combining.rowsOfHotKey(all) else pays
+      combining.hotOnly = pays == Never && lists
+      if (combining.hotOnly) combining.rowsOfHotKey(all, atLeast) else pays
     }
   }
 

@@ -33,6 +33,9 @@ private[local] final class Combining {
   /** The fewest rows for which a state pays. */
   var minRows: Int = Never
 
+  /** Whether a state saves nothing, and hot keys have states all the same. */
+  var hotOnly = false
+
   /** Whether more rows add less to a state, as to sets and digests. So larger batches pay. */
   var levelOff = false
 
@@ -98,7 +101,7 @@ private[local] final class Combining {
    * room for all, and they are likely to have enough rows in the end.
    */
   def minRowsInTable(groups: Groups, room: Int): Int = {
-    if (groups.keys <= room && Early * groups.rows >= minRows * groups.keys) 1
+    if (!hotOnly && groups.keys <= room && Early * groups.rows >= minRows * groups.keys) 1
     else Seq(minRows, MinRowsInTable, groups.rows / (2 * room + 1)).max
   }
 
@@ -106,8 +109,8 @@ private[local] final class Combining {
    * The rows for which a list pays, which saves no bytes. Rows of a hot key would be shuffled
    * twice: to be read in slices, and as the lists of these.
    */
-  def rowsOfHotKey(groups: Groups): Int = {
-    val least = math.max(2.0, math.ceil(HotShare * (hits + groups.rows))).toInt
+  def rowsOfHotKey(groups: Groups, atLeast: Int): Int = {
+    val least = math.max(atLeast, math.ceil(HotShare * (hits + groups.rows)).toInt)
     if (math.max(hits, groups.largestOther) >= least) least else Never
   }
 
@@ -200,7 +203,7 @@ private[local] final class Combining {
       gained(groups.rows - groups.combinedRows, groups.otherKeys),
       gained(groups.largestOther, 1))
     val most = gained(groups.combinedRows, groups.combinedKeys) + others
-    if (minRows != Never) most - gain(groups) > MinHope * groups.rows
+    if (minRows != Never && !hotOnly) most - gain(groups) > MinHope * groups.rows
     else groups.rows < MaxRowsToGrow && groups.largestOther >= MinLargest * groups.rows
   }
 }

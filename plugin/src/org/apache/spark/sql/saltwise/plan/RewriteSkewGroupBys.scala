@@ -51,14 +51,11 @@ final case class RewriteSkewGroupBys(adaptive: Boolean) extends Rule[SparkPlan] 
   private def rewrite(
       options: SkewOptions, stock: AggregatePhases, logical: Option[LogicalPlan]): SparkPlan = {
     val below = logical.toSeq.flatMap(_.children).headOption
+    val inPlace = below.exists(StableColumns.staysInPlace)
     val combines = options.strategy match {
       case Split => false
-      case Auto =>
-        // Without adaptive execution nothing tells Spark that other rows are worth the same.
-        val repeats =
-          if (adaptive) logical.exists(StableColumns.sameRows)
-          else below.exists(StableColumns.staysInPlace)
-        repeats || !SparkCompat.checksRows(conf)
+      // Without adaptive execution nothing tells Spark that other rows are worth the same.
+      case Auto => adaptive || inPlace || !SparkCompat.checksRows(conf)
       case _ => true
     }
     val raw = RawRows(stock.first)

@@ -146,6 +146,9 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
         s"$engine runs the aggregate outside of the JVM; name a strategy to rewrite all the same")
     } else if (aggregate.child.stats.sizeInBytes <= conf.getConf(SaltwiseConf.SmallInput)) {
       Some(smallInput(aggregate.child, conf))
+    } else if (conf.adaptiveExecutionEnabled && SparkCompat.checksRows(conf) &&
+        !StableColumns.sameRows(aggregate)) {
+      Some("a task that runs again may read other rows, and Spark has to compare the two runs")
     } else {
       None
     }

@@ -10,7 +10,6 @@ import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, LogicalQu
 import org.apache.spark.sql.execution.columnar.InMemoryRelation
 import org.apache.spark.sql.execution.datasources.LogicalRelation
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation
-import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.saltwise.plan.SkewGroupByHint
 import org.apache.spark.sql.types._
 
@@ -60,21 +59,27 @@ object StableColumns {
    */
   def staysInPlace(plan: LogicalPlan): Boolean = plan match {
     case rows: LogicalRDD => keepsOrder(rows)
-    case cached: InMemoryRelation => planned(cached).find(_.isInstanceOf[Exchange]).isEmpty
+    case cached: InMemoryRelation => logical(cached).exists(staysInPlace)
     case _: LogicalQueryStage => false
     case leaf: LeafNode => canBeReadAgain(leaf)
     case _: Project | _: Filter | _: Generate | _: BaseEvalPython | _: Expand | _: Sample |
         _: SkewGroupByHint | _: Union | _: DeserializeToObject | _: SerializeFromObject |
         _: MapElements | _: MapPartitions | _: TypedFilter | _: MapInPandas |
-        _: EventTimeWatermark => plan.children.forall(staysInPlace)
+        _: EventTimeWatermark =>
+      plan.children.forall(staysInPlace) && !plan.expressions.exists(_.exists(drawsAnew))
     case _ => false
   }
 
+  /** Spark's own functions that draw have a seed. */
+  private def drawsAnew(e: Expression): Boolean = !e.deterministic &&
+    (e.isInstanceOf[UserDefinedExpression] || e.isInstanceOf[CallMethodViaReflection])
+
   /**
-   * Whether a second run has the same rows, or the same groups, apart from the values of columns
-   * that are not stable, and apart from their order.
+   * Whether a second run has the same rows, or the same groups, apart from their order, and apart
+   * from what aggregates of these rows or groups may return in another order.
    */
   def sameRows(plan: LogicalPlan): Boolean = staysInPlace(plan) || (plan match {
+    case project: Project => project.projectList.forall(_.deterministic) && sameRows(project.child)
     case filter: Filter => repeats(filter.condition, apply(filter.child)) && sameRows(filter.child)
     case join: Join =>
       val stable = AttributeSet(join.children.flatMap(apply(_)))
@@ -83,15 +88,33 @@ object StableColumns {
       repeats(generate.generator, apply(generate.child)) && sameRows(generate.child)
     case aggregate: Aggregate =>
       val stable = apply(aggregate.child)
+      val filters = aggregate.aggregateExpressions.flatMap(_.collect {
+        case e: AggregateExpression => e.filter
+      }).flatten
       staysInPlace(aggregate.child) ||
-        (aggregate.groupingExpressions.forall(repeats(_, stable)) && sameRows(aggregate.child))
+        ((aggregate.groupingExpressions ++ filters).forall(repeats(_, stable)) &&
+          sameRows(aggregate.child))
+    case window: Window =>
+      val functions = window.windowExpressions.flatMap(_.collect { case w: WindowExpression => w })
+      functions.forall(isOfWholePartition) &&
+        window.partitionSpec.forall(repeats(_, apply(window.child))) && sameRows(window.child)
+    case rows: RepartitionByExpression =>
+      rows.partitionExpressions.forall(repeats(_, apply(rows.child))) && sameRows(rows.child)
+    case python: BaseEvalPython => python.udfs.forall(_.deterministic) && sameRows(python.child)
     case stage: LogicalQueryStage => sameRows(stage.logicalPlan)
-    case cached: InMemoryRelation => planned(cached).logicalLink.exists(sameRows)
-    case _: Project | _: Expand | _: Sort | _: Window | _: RepartitionOperation | _: Union |
-        _: RebalancePartitions | _: BaseEvalPython | _: SkewGroupByHint | _: EventTimeWatermark =>
-      plan.children.forall(sameRows)
+    case cached: InMemoryRelation => logical(cached).exists(sameRows)
+    case _: Expand | _: Sort | _: Repartition | _: Union | _: RebalancePartitions |
+        _: SkewGroupByHint | _: EventTimeWatermark => plan.children.forall(sameRows)
     case _ => false
   })
+
+  /** Whether all rows of a partition get the same value, so that no row is told from the others. */
+  private def isOfWholePartition(function: WindowExpression): Boolean =
+    function.windowFunction.isInstanceOf[AggregateExpression] &&
+      (function.windowSpec.frameSpecification match {
+        case SpecifiedWindowFrame(_, UnboundedPreceding, UnboundedFollowing) => true
+        case _ => false
+      })
 
   private def canBeReadAgain(leaf: LeafNode): Boolean = leaf match {
     case _: LogicalRelation | _: HiveTableRelation | _: DataSourceV2ScanRelation | _: Range |
@@ -107,13 +130,17 @@ object StableColumns {
   /** A lost block of a cache is computed again, so a column is stable where its source is. */
   private def stableInCache(cached: InMemoryRelation): AttributeSet = {
     val below = planned(cached)
-    AttributeSet(below.logicalLink.toSeq.flatMap { logical =>
+    AttributeSet(logical(cached).toSeq.flatMap { logical =>
       val stable = apply(logical)
       cached.output.zip(below.output).collect {
         case (column, source) if stable.contains(source) => column
       }
     })
   }
+
+  /** The plan of a cache's query. Operators that convert its rows are none of it. */
+  private def logical(cached: InMemoryRelation): Option[LogicalPlan] =
+    planned(cached).find(_.logicalLink.isDefined).flatMap(_.logicalLink)
 
   private def planned(cached: InMemoryRelation): SparkPlan = cached.cacheBuilder.cachedPlan match {
     case adaptive: AdaptiveSparkPlanExec => adaptive.inputPlan

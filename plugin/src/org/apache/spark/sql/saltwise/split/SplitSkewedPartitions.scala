@@ -125,7 +125,7 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
    * one partition that is the key's hash. A reducer or a slice reads such a partition of a map task
    * as a whole, from one run: parts by content are made where there is no Combine. So it is the
    * same to a reducer which run it reads. Where the rows themselves may differ,
-   * [[org.apache.spark.sql.saltwise.plan.RewriteSkewGroupBys]] has no Combine.
+   * [[org.apache.spark.sql.saltwise.plan.SkewAggregation]] leaves the aggregate to Spark.
    */
   private def letRowsDiffer(stage: ShuffleQueryStageExec): Unit = stage.shuffle match {
     case exchange: ShuffleExchangeExec =>
