@@ -44,8 +44,8 @@ _TECHNIQUES = ("G", "L5", "L5P1", "L5P0.1")
 _HIGH_SKEW = 1.6
 """An exponent with p1 > 2/5: two choices are too few for five workers or more."""
 
-Means = dict[tuple[str, int, str], float]
-"""Imbalance by data, workers and technique."""
+Medians = dict[tuple[str, int, str], float]
+"""Imbalance by data, workers and technique: the median over time, since spikes are claims of their own."""
 
 
 def table_2(lab: Lab) -> Outcome:
@@ -126,19 +126,23 @@ def _reading_of_table_2(rows: list[Row], lab: Lab) -> Claims:
 
 def _conclusions_of_table_2(rows: list[Row], lab: Lab) -> Claims:
     unsplit = _ratios(rows, lab, "scheme", "PoTC", "PKG")
+    split = paired(rows, "imbalance", "scheme", "PoTC", "PKG")
+    failed = sum(potc > BALANCED for _, potc, _ in split)
     pkg = {data: [(row["n"], row["imbalance"]) for row in pick(rows, scheme="PKG", data=data)] for data in _KNOWN_LOADS}
     limits = {data: 2 / lab.data(data).top_share for data in pkg}
     fits = all((imbalance > BALANCED) == (n > limits[data]) for data, found in pkg.items() for n, imbalance in found)
     claims = Claims("Q1, conclusion")
     claims.add(
         "PoTC alone does not balance well: splitting is fundamental",
-        f"without it the imbalance is {min(unsplit):.2g} to {max(unsplit):.2g} times PKG's",
-        min(unsplit) > 1,
+        f"without it the imbalance is {min(unsplit):.2g} to {max(unsplit):.2g} times PKG's, and over {BALANCED:g} in "
+        f"{failed} of {len(split)} settings; PKG's is in {sum(pkg > BALANCED for _, _, pkg in split)}",
+        min(unsplit) >= 1 and failed > sum(pkg > BALANCED for _, _, pkg in split),
     )
     claims.add(
         "more workers, more imbalance",
         "; ".join(f"PKG on {data}: " + ", ".join(f"{i:.1e}" for _, i in found) for data, found in pkg.items()),
-        all(a <= b for found in pkg.values() for (_, a), (_, b) in pairwise(found)),
+        all(a <= b + n / lab.grid.messages for found in pkg.values() for (_, a), (n, b) in pairwise(found)),
+        note="A message on each worker, more or less, is no difference.",
     )
     claims.add(
         "either well balanced or largely imbalanced; it changes where n exceeds 2/p1",
@@ -222,27 +226,28 @@ def figure_5(lab: Lab) -> Outcome:
             for t, imbalance in zip(run.times.tolist(), run.series.tolist(), strict=True)
         ]
     figure = lines(rows, "day", "imbalance", "technique", ["data", "n"], y_label="imbalance, share of messages")
-    means = {
-        (data, n, technique): mean(values(rows, "imbalance", data=data, n=n, technique=technique))
+    medians = {
+        (data, n, technique): float(np.median(values(rows, "imbalance", data=data, n=n, technique=technique)))
         for data, n, technique in product(_DRIFT, (10, 50), _TECHNIQUES)
     }
     limits = {data: 2 / _hottest(lab.data(data)) for data in _DRIFT}
-    claims = _claims_of_too_many_workers(means, limits, lab.short) + _claims_of_local_estimation(means, limits, lab)
+    claims = _claims_of_too_many_workers(medians, limits, lab.short)
+    claims += _claims_of_local_estimation(medians, limits, lab)
     drift = {n: values(rows, "imbalance", data="CT*", n=n, technique="L5")[10:] for n in (10, 50)}
     drifting = Claims("Q3, figure 5, bottom")
     drifting.add(
         "with drift imbalance stays low, and has occasional spikes",
         f"on CT*, L5's is {np.mean(drift[10]):.1e} in the mean and {max(drift[10]):.1e} at most for n = 10; "
         f"{np.mean(drift[50]):.1e} and {max(drift[50]):.1e} for n = 50",
-        max(drift[10]) < 0.01,
+        bool(2 * np.mean(drift[10]) < max(drift[10]) and np.mean(drift[10]) < 0.01),
         note=f"For n = 50 the workers are too many within each period: 2/p1 = {limits['CT*']:.0f}.",
     )
     return Outcome(rows, figure, claims + drifting)
 
 
-def _claims_of_too_many_workers(means: Means, limits: dict[str, float], short: str) -> Claims:
-    within = max(imbalance for (data, n, _), imbalance in means.items() if n <= limits[data])
-    beyond = {(data, n): [means[data, n, t] for t in _TECHNIQUES] for data, n, _ in means if n > limits[data]}
+def _claims_of_too_many_workers(medians: Medians, limits: dict[str, float], short: str) -> Claims:
+    within = max(imbalance for (data, n, _), imbalance in medians.items() if n <= limits[data])
+    beyond = {(data, n): [medians[data, n, t] for t in _TECHNIQUES] for data, n, _ in medians if n > limits[data]}
     least_beyond = min(map(min, beyond.values()))
     alike = max(max(found) / min(found) for found in beyond.values())
     claims = Claims("Q2, figure 5")
@@ -267,11 +272,11 @@ def _claims_of_too_many_workers(means: Means, limits: dict[str, float], short: s
     return claims
 
 
-def _claims_of_local_estimation(means: Means, limits: dict[str, float], lab: Lab) -> Claims:
+def _claims_of_local_estimation(medians: Medians, limits: dict[str, float], lab: Lab) -> Claims:
     settings = list(product(_DRIFT, (10, 50)))
-    gains = {t: max(means[data, n, "L5"] - means[data, n, t] for data, n in settings) for t in ("L5P1", "L5P0.1")}
-    local = max(means[data, n, "L5"] for data, n in settings if n <= limits[data])
-    apart = max(means[data, n, "L5"] - means[data, n, "G"] for data, n in settings)
+    gains = {t: max(medians[data, n, "L5"] - medians[data, n, t] for data, n in settings) for t in ("L5P1", "L5P0.1")}
+    local = max(medians[data, n, "L5"] for data, n in settings if n <= limits[data])
+    apart = max(medians[data, n, "L5"] - medians[data, n, "G"] for data, n in settings)
     stream = lab.data("WP*")
     agreement = np.mean(lab.route(stream, "pkg", 10, load="global") == lab.route(stream, "pkg", 10))
     claims = Claims("Q2, figure 5")
@@ -285,7 +290,7 @@ def _claims_of_local_estimation(means: Means, limits: dict[str, float], lab: Lab
     claims.add(
         "probing each minute does not improve the balance, and probing more often does not either",
         f"each minute gains at most {gains['L5P1']:.1e} of the messages, ten times as often {gains['L5P0.1']:.1e}",
-        max(gains.values()) < 1e-4,
+        max(gains.values()) < BALANCED,
         lab.short or "It removes what the sources do not see of each other.",
     )
     claims.add(
@@ -349,10 +354,13 @@ def figure_7(lab: Lab) -> Outcome:
             rows.append({"|K|": keys, "z": z, "n": n, "p1 n / 2": top_share(keys, z) * n / 2, "imbalance": imbalance})
     figure = lines(rows, "z", "imbalance", "n", ["|K|"])
     few, many = lab.grid.keys[0], lab.grid.keys[-1]
-    skewed = [(a, b) for row, a, b in paired(rows, "imbalance", "|K|", few, many) if row["z"] >= 1.2]
-    same_trend = [max(a, b) / min(a, b) for a, b in skewed if max(a, b) > BALANCED]
-    lasts = {n: max((r["z"] for r in pick(rows, n=n) if r["imbalance"] < BALANCED), default=0.0) for n in workers}
-    in_limit = [row["imbalance"] for row in rows if row["p1 n / 2"] <= 0.8]
+    lasts = {
+        (keys, n): max((r["z"] for r in pick(rows, n=n, **{"|K|": keys}) if r["imbalance"] < BALANCED), default=0.0)
+        for keys, n in product(lab.grid.keys, workers)
+    }
+    step = {z: number for number, z in enumerate((0.0, *lab.grid.exponents))}
+    steps = [step[lasts[many, n]] - step[lasts[few, n]] for n in workers]
+    in_limit = [row["imbalance"] for row in rows if row["p1 n / 2"] <= 0.1]
     over = [row for row in rows if row["p1 n / 2"] > 1]
     least_over = min(row["imbalance"] for row in over)
     at_two = values(rows, "imbalance", z=2.0, n=5, **{"|K|": few})[0]
@@ -360,23 +368,25 @@ def figure_7(lab: Lab) -> Outcome:
     claims = Claims("Q3, figure 7")
     claims.add(
         "the trend does not depend on the number of keys",
-        f"from z = 1.2 on, where there is imbalance, |K| = {few:,} and {many:,} differ by a factor of "
-        f"{max(same_trend):.2f} at most",
-        max(same_trend) < 2,
-        note="Below that, p1 falls as |K| grows, and with it the n that PKG can balance.",
+        f"z up to which imbalance is below {BALANCED:.1%}: "
+        + "; ".join(f"{', '.join(f'{lasts[keys, n]:g}' for keys in lab.grid.keys)} for n = {n}" for n in workers)
+        + f" (|K| = {', '.join(f'{keys:,}' for keys in lab.grid.keys)})",
+        max(map(abs, steps)) <= 1,
+        note="Up to a step of z. Where it is skewed, p1 falls as |K| grows, and with it the n that PKG can balance.",
     )
     claims.add(
         "imbalance depends on the workers and on the skew",
-        "z up to which it is below 0.1 %: " + ", ".join(f"{z:g} for n = {n}" for n, z in lasts.items()),
-        lasts[5] > lasts[100],
+        f"z up to which it is below {BALANCED:.1%}: " + ", ".join(f"{lasts[few, n]:g} for n = {n}" for n in workers),
+        lasts[few, 5] > lasts[few, 100],
     )
     claims.add("too many workers lead to imbalance", f"at least {least_over:.1e} where n > 2/p1", least_over > BALANCED)
     claims.add(
         "PKG withstands much skew, up to a threshold of the distribution",
-        f"up to n = 0.8 · 2/p1 the imbalance is at most {max(in_limit):.1e}",
-        max(in_limit) < BALANCED,
-        "The next hot keys share workers with the hottest.",
+        f"where p1 <= 1/(5n), as theorem 5.1 asks, the imbalance is at most {max(in_limit):.1e}; the least where n > "
+        f"2/p1 is {least_over:.1e}",
+        max(in_limit) < BALANCED < least_over,
         lab.short,
+        note="Between the two, it depends on whether the next hot keys share workers with the hottest.",
     )
     claims.add(
         "under enough skew PKG fails with any number of workers",
