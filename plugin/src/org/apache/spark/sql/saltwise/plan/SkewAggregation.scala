@@ -147,6 +147,7 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
     } else if (aggregate.child.stats.sizeInBytes <= conf.getConf(SaltwiseConf.SmallInput)) {
       Some(smallInput(aggregate.child, conf))
     } else if (conf.adaptiveExecutionEnabled && SparkCompat.checksRows(conf) &&
+        !isClustered(aggregate.groupingExpressions, aggregate.child) &&
         !StableColumns.sameRows(aggregate)) {
       Some("a task that runs again may read other rows, and Spark has to compare the two runs")
     } else {

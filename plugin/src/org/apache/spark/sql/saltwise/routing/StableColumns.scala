@@ -65,14 +65,9 @@ object StableColumns {
     case _: Project | _: Filter | _: Generate | _: BaseEvalPython | _: Expand | _: Sample |
         _: SkewGroupByHint | _: Union | _: DeserializeToObject | _: SerializeFromObject |
         _: MapElements | _: MapPartitions | _: TypedFilter | _: MapInPandas |
-        _: EventTimeWatermark =>
-      plan.children.forall(staysInPlace) && !plan.expressions.exists(_.exists(drawsAnew))
+        _: EventTimeWatermark => plan.children.forall(staysInPlace)
     case _ => false
   }
-
-  /** Spark's own functions that draw have a seed. */
-  private def drawsAnew(e: Expression): Boolean = !e.deterministic &&
-    (e.isInstanceOf[UserDefinedExpression] || e.isInstanceOf[CallMethodViaReflection])
 
   /**
    * Whether a second run has the same rows, or the same groups, apart from their order, and apart
