@@ -195,6 +195,7 @@ def test_where_a_second_run_may_read_other_rows_the_aggregate_is_left_to_spark(
         ]
 
 
+@pytest.mark.smoke
 @pytest.mark.classic("look into the plan that ran")
 def test_states_that_differ_in_a_second_run_end_no_job(
     spark: SparkSession, version: tuple[int, ...], with_conf: WithConf
