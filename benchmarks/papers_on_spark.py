@@ -17,7 +17,6 @@ papers' planners run in each round, so here they plan for even loads too, which 
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import subprocess
 import sys
@@ -26,7 +25,7 @@ from pathlib import Path
 from statistics import mean, median
 
 import numpy as np
-from common import RESULTS, console
+from common import RESULTS, console, write_csv
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.table import Table
@@ -60,7 +59,8 @@ def main() -> None:
         print(json.dumps(MEASURES[given.one[0]](given.one[1])))
         return
     found: list[tuple[str, str, str, float]] = []
-    table = Table("figures", "scheme", "what", "value")
+    columns = ("figures", "scheme", "what", "value")
+    table = Table(*columns)
     for name in given.only:
         for scheme in SCHEMES[name]:
             command = [sys.executable, __file__, "--one", name, scheme]
@@ -68,9 +68,7 @@ def main() -> None:
             found += [(name, scheme, what, value) for what, value in json.loads(done.stdout.splitlines()[-1])]
     for row in found:
         table.add_row(*row[:3], f"{row[3]:.3f}")
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    with given.out.open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([("figures", "scheme", "what", "value"), *found])
+    write_csv(given.out, [dict(zip(columns, row, strict=True)) for row in found])
     console.print(table)
 
 
