@@ -17,6 +17,7 @@ from common import RESULTS, console
 
 from saltwise.reproduce import FULL, PAPERS, kept_claims
 from saltwise.reproduce.experiment import Claim, Claims
+from saltwise.reproduce.over_seeds import over_seeds
 from saltwise.reproduce.page import page, table
 
 DOCS = Path(__file__).parent.parent / "docs" / "reference"
@@ -35,7 +36,8 @@ Rows = Sequence[dict[str, str]]
 
 
 def main() -> None:
-    found = kept_claims(RESULTS / "papers")
+    kept = kept_claims(RESULTS / "papers")
+    found = {experiment: over_seeds(claims) for experiment, claims in kept.items()}
     on_spark = {paper: judge(rows) for paper, (name, judge) in ON_SPARK.items() if (rows := rows_of(RESULTS / name))}
     still = {
         paper: [
@@ -47,7 +49,7 @@ def main() -> None:
     pictures.mkdir(exist_ok=True)
     for experiment in found:
         shutil.copyfile(RESULTS / "papers" / f"{experiment.name}.png", pictures / f"{experiment.name}.png")
-    text = page(found, {}, still, FULL.messages, on_spark, pictures="claims/")
+    text = page(found, {}, still, FULL.messages, on_spark, "claims/", min(map(len, kept.values())))
     (DOCS / "claims.md").write_text(text, encoding="utf-8")
     for name, (experiments, ran) in HEADLINES.items():
         parts = [

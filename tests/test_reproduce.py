@@ -27,13 +27,14 @@ from saltwise.reproduce import (
     when_two_choices,
 )
 from saltwise.reproduce.contradicted import CONTRADICTED
-from saltwise.reproduce.experiment import highest, paired, pick, values
+from saltwise.reproduce.experiment import Claims, highest, paired, pick, values
 from saltwise.reproduce.jobs import OPERATORS, apart, real_job
 from saltwise.reproduce.lab import ALL_TWEETS, STAND_INS, TWEETS, WIKIPEDIA, Lab
 from saltwise.reproduce.levelled import levelled
-from saltwise.reproduce.over_seeds import ranges
+from saltwise.reproduce.over_seeds import over_seeds, ranges
 from saltwise.reproduce.page import page
 from saltwise.reproduce.reconfiguration_milp import fluctuating
+from saltwise.reproduce.worker_steps import Setting, adapt
 from saltwise.streams import zipf_shares
 
 TINY = Grid(
@@ -154,6 +155,7 @@ def test_the_head_is_counted_as_the_formula_has_it() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(EXPERIMENTS))
 def test_no_claim_is_judged_without_a_number(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("saltwise.reproduce.partitioning_functions.RINGS", 2)
     monkeypatch.setattr("saltwise.reproduce.partitioning_functions.RUNS", 1)
     outcome = run(name)
     assert outcome.rows
@@ -176,8 +178,8 @@ def test_the_page_counts_and_marks_claims_and_names_the_stand_ins() -> None:
         {EXPERIMENTS["pkg-fig9"]: [held, failed]}, missing, {"pkg": partial_key_grouping.NEEDS_A_CLUSTER}, 5_000
     )
     assert (
-        "Of 2 claims that were tried, 1 hold, 0 cannot, by other numbers of their paper, and 1 do not (50.0% hold or cannot)."
-        in text
+        "Of 2 claims that were tried, 1 hold, 0 cannot, by other numbers of their paper (50.0% together), 0 hold or not "
+        "by the draw (50.0% with these), and 1 do not." in text
     )
     assert "m = 5,000 messages" in text
     assert "| Q1 | the first | 1.5 of \\|K\\| = 3 on WP\\* | simulation | yes |  |" in text
@@ -273,6 +275,28 @@ def test_seeds_draw_anew_and_vote(tmp_path: Path) -> None:
     assert all((2 * claim.seeds[0] > 3) == claim.holds for claim in claims)
     assert any("…" in claim.found for claim in claims)
     assert "Every simulation ran with 3 seeds" in (tmp_path / "claims.md").read_text()
+
+
+def test_a_claim_that_holds_in_a_few_draws_is_a_matter_of_the_draw() -> None:
+    claims = Claims("Q1")
+    claims.add("rarely", "1 of 20", [True] + [False] * 19, "By luck.")
+    claims.add("never", "0 of 20", [False] * 20, "It is not so.")
+    claims.add("mostly", "11 of 20", [True] * 11 + [False] * 9, "By luck.")
+    rarely, never, mostly = over_seeds([claims, claims])
+    assert [claim.seeds for claim in (rarely, never, mostly)] == [(2, 40), (0, 40), (22, 40)]
+    assert [claim.by_the_draw for claim in (rarely, never, mostly)] == [True, False, False]
+    assert (mostly.holds, mostly.why) == (True, "")
+    text = page({EXPERIMENTS["pkg-fig9"]: [rarely, never, mostly]}, {}, {"pkg": []}, 5_000)
+    assert "1 hold or not by the draw" in text
+    assert "| by the draw, with 2 of 40 | By luck. |" in text
+    assert "| **no** | It is not so. |" in text
+    assert "| yes, with 22 of 40 |  |" in text
+
+
+def test_uniform_hash_of_ranks_moves_as_much_as_the_paper_says() -> None:
+    moved = {workers: adapt(Setting(1_000_000, workers=workers), "uniform", 0) for workers in (10, 32)}
+    assert moved[32].migration == pytest.approx(22, abs=0.6)
+    assert moved[10].migration == pytest.approx(7.35, abs=0.01)
 
 
 def test_an_interrupted_run_goes_on_and_a_fresh_one_begins_anew(tmp_path: Path) -> None:

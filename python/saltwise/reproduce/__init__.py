@@ -153,18 +153,18 @@ def reproduce(
             claims.setdefault(experiment, []).append(found)
     found_by_all = {experiment: over_seeds(claims[experiment]) for experiment in chosen if experiment in claims}
     on_a_cluster = {name: paper.NEEDS_A_CLUSTER for name, paper in PAPERS.items()}
-    (out / PAGE).write_text(page(found_by_all, missing, on_a_cluster, grid.messages), "utf-8")
+    (out / PAGE).write_text(page(found_by_all, missing, on_a_cluster, grid.messages, seeds=seeds), "utf-8")
     return Reproduction(found_by_all, missing)
 
 
-def kept_claims(folder: Path, grid: Grid = FULL) -> dict[Experiment, list[Claim]]:
-    """Return the claims that :func:`reproduce` kept in a folder, over all seeds that it has."""
-    found: dict[Experiment, list[Claim]] = {}
+def kept_claims(folder: Path, grid: Grid = FULL) -> dict[Experiment, list[list[Claim]]]:
+    """Return the claims that :func:`reproduce` kept in a folder, of each seed that it has."""
+    found: dict[Experiment, list[list[Claim]]] = {}
     for experiment in EXPERIMENTS.values():
         files = sorted((folder / KEPT).glob(f"{experiment.name}-*.json"))
         kept = [claims for file in files if (claims := _read(file, grid)) is not None]
         if kept:
-            found[experiment] = over_seeds(kept)
+            found[experiment] = kept
     return found
 
 

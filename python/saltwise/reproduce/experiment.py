@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +35,17 @@ class Claim:
     """None if the claim needs a cluster."""
     why: str = ""
     """Why the claim does not hold, or a note if it does."""
-    seeds: tuple[int, int] = (1, 1)
-    """With how many seeds it held, and how many were tried. It holds if it does with most of them."""
+    seeds: tuple[int, int] = (0, 0)
+    """With how many draws it held, and how many were tried: a seed is a draw, or has several. One, if not said."""
+
+    def __post_init__(self) -> None:
+        if not self.seeds[1]:
+            object.__setattr__(self, "seeds", (int(self.holds is True), 1))
+
+    @property
+    def by_the_draw(self) -> bool:
+        """Whether it does not hold, but does in one draw of twenty or more: what the paper saw is within our spread."""
+        return self.holds is False and 20 * self.seeds[0] >= self.seeds[1]
 
 
 class Claims(list[Claim]):
@@ -49,19 +58,23 @@ class Claims(list[Claim]):
     def __init__(self, where: str) -> None:
         self._where = where
 
-    def add(self, says: str, found: str, holds: bool, *reasons: str, note: str = "", where: str = "") -> None:
+    def add(
+        self, says: str, found: str, holds: bool | Sequence[bool], *reasons: str, note: str = "", where: str = ""
+    ) -> None:
         """Add a claim.
 
         Args:
             says: what the paper says, in our words.
             found: what we found, with numbers.
-            holds: whether that is what the paper says.
+            holds: whether that is what the paper says, or whether it is in each of several draws.
             reasons: why it does not hold, if it does not.
             note: a remark, whether it holds or not.
             where: its section or figure, if it is another one.
         """
-        why = note or unless(holds, *reasons)
-        self.append(Claim(where or self._where, says, found, bool(holds), why))
+        draws = holds if isinstance(holds, Sequence) else [holds]
+        held, tried = sum(map(bool, draws)), len(draws)
+        why = note or unless(2 * held > tried, *reasons)
+        self.append(Claim(where or self._where, says, found, 2 * held > tried, why, (held, tried)))
 
 
 @dataclass(frozen=True)

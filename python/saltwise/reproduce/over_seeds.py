@@ -30,10 +30,11 @@ def over_seeds(found: Sequence[Sequence[Claim]]) -> list[Claim]:
 
 
 def _voted(claims: Sequence[Claim]) -> Claim:
-    held = sum(claim.holds is True for claim in claims)
-    holds = 2 * held > len(claims)
+    held, tried = (sum(counts) for counts in zip(*(claim.seeds for claim in claims), strict=True))
+    holds = 2 * held > tried
     shown = next(claim for claim in claims if claim.holds is holds)
-    return replace(shown, found=ranges([claim.found for claim in claims], shown.found), seeds=(held, len(claims)))
+    found = ranges([claim.found for claim in claims], shown.found)
+    return replace(shown, found=found, holds=holds, seeds=(held, tried))
 
 
 def ranges(texts: Sequence[str], shown: str) -> str:
