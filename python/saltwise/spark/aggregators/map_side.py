@@ -33,7 +33,9 @@ FEW_BYTES = 4096
 """If a key has fewer bytes of rows in a block, it is cheaper to send the rows than to make, send and merge a state."""
 
 CHECKED_ROWS = 300
-"""The number of rows of one key on which a task checks that merging is associative."""
+"""The most rows of one key on which a task checks that merging is associative."""
+CHECKED_PART = 100
+"""The check sees one row of so many, and three at least: it updates states with them five times."""
 
 Codes = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -186,7 +188,8 @@ def _check(aggregators: BoundAggregators, block: Block, slicers: Sequence[Slicer
     """Check on rows of the largest key of the block that merging is associative."""
     largest = int(np.argmax(np.diff(block.offsets)))
     start = int(block.offsets[largest])
-    end = min(int(block.offsets[largest + 1]), start + CHECKED_ROWS)
+    checked = min(CHECKED_ROWS, max(3, block.values.num_rows // CHECKED_PART))
+    end = min(int(block.offsets[largest + 1]), start + checked)
     place = block.place(largest, end - start)
     for each, slicer in zip(aggregators, slicers, strict=True):
         if each.aggregator.approximate:
