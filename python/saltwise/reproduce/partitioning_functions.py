@@ -47,7 +47,7 @@ _HASH_MOVES = (
 )
 _KEYS_BESIDE = "The algorithms place the hottest keys alike, and the others move as the ring has them."
 _SAME_ORDER = (
-    "Redist ranks by U / f, and f differs more than U does, so it takes most keys in scan's order: the two make nearly "
+    "Redist ranks by U / f, and f differs more than U does, so it takes most keys as scan does: the two make nearly "
     "the same function, as in the paper's figure 3, however much imbalance counts."
 )
 _HOTTEST = "The hottest key alone sets it, and no key is split."
