@@ -58,8 +58,8 @@ _SCAN_STAYS = (
     "By Algorithm 2 the hottest key is placed first, where every worker has the same balance penalty, so it stays. A "
     "further key moves only if that lowers the penalty by more than it costs: by no more than the gap of the two "
     "emptiest workers, 1/N of a load where N keys lie alone. For 3 times the ideal nearly every tracked key beyond the "
-    "32 hottest would have to move: they have 8.8 % of the state, 2.8 times the ideal. Did imbalance count 100 times as "
-    "much, scan would move 2.6 times the ideal, and so would redist."
+    "32 hottest would have to move: they have 8.8 % of the state, 2.8 times the ideal. Did imbalance count 100 times "
+    "as much, scan would move 2.6 times the ideal, and so would redist."
 )
 _SHORT_WINDOW = "The lossy counter has few buckets in a window this short."
 
