@@ -23,7 +23,10 @@ REFERENCE = DOCS / "reference"
 README = ROOT / "README.md"
 PAGES = {str(path.relative_to(ROOT)): path.read_text() for path in [README, *sorted(DOCS.rglob("*.md"))]}
 
-CLASSIC = {"docs/tutorial/flights.md": "read the status store"}
+CLASSIC = {
+    "docs/tutorial/flights.md": "read the status store",
+    "docs/how-to/moving-state.md": "steer a stream from the client",
+}
 """Pages that a Connect session cannot run, and what it cannot do."""
 
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -52,6 +55,8 @@ def flights(spark: SparkSession) -> Iterator[DataFrame]:
     df = spark.createDataFrame(ROWS, COLUMNS).selectExpr("*", "dep_delay + 1 AS arr_delay", "100 AS distance")
     df.createOrReplaceTempView("flights")
     yield df
+    for query in spark.streams.active:
+        query.stop()
     spark.catalog.dropTempView("flights")
     spark.conf.set("spark.sql.shuffle.partitions", str(before))
     for row in spark.sql("SET").where("key LIKE 'spark.saltwise.%'").collect():
