@@ -99,11 +99,16 @@ def cluster(lines: Lines) -> str:
 
 
 def random_queries(lines: Lines) -> str:
+    """Of each Spark and seed, the sums of all runs: a long one may be cut by --first and --queries."""
     counted = ("queries", "different", "refused")
-    plans = sorted({name for line in lines for name in line} - {*counted, "seed", "spark"})
+    sums: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
+    for line in lines:
+        counts = {name: count for name, count in line.items() if name not in ("seed", "spark")}
+        sums[line["spark"], line["seed"]].update(counts)
+    plans = sorted({name for each in sums.values() for name in each} - {*counted})
     return drawn(
         ["Spark", "seed", *counted, *(f"with {plan}" for plan in plans)],
-        [[line["spark"], line["seed"], *(f"{line.get(name, 0):,}" for name in (*counted, *plans))] for line in lines],
+        [[*which, *(f"{each[name]:,}" for name in (*counted, *plans))] for which, each in sums.items()],
     )
 
 
