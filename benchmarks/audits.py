@@ -4,6 +4,8 @@
 
 An answer that differs ends the run with 1, unless stock Spark's own runs differ, or the query calls an aggregate whose
 answer Spark leaves open, and audit says so.
+
+It needs: pip install saltwise[bench]
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@
 The tab is chosen when an application starts, so each side is an application of its own. Both are up at the same time,
 and run each query by turns. Two applications of one kind differ by some percent in what the JVM compiled. So there are
 several pairs of them. A round of a pair is all queries, and the first round does not count.
+
+It needs: pip install saltwise[bench]
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ SIDES = {
     "observe": {"spark__saltwise__mode": "observe", "spark__ui__enabled": "true"},
 }
 ANSWER = "answer:"
-"""Begins the lines that an application answers; a query that Spark refuses has a line too."""
+"""Begins the lines that an application answers; it also prints which queries Spark refuses."""
 
 
 class Application:

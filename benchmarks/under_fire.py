@@ -105,7 +105,7 @@ def random_queries(lines: Lines) -> str:
     for line in lines:
         counts = {name: count for name, count in line.items() if name not in ("seed", "spark")}
         sums[line["spark"], line["seed"]].update(counts)
-    plans = sorted({name for each in sums.values() for name in each} - {*counted})
+    plans = sorted({name for each in sums.values() for name in each} - set(counted))
     return drawn(
         ["Spark", "seed", *counted, *(f"with {plan}" for plan in plans)],
         [[*which, *(f"{each[name]:,}" for name in (*counted, *plans))] for which, each in sums.items()],
