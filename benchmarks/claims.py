@@ -17,11 +17,16 @@ from common import RESULTS, console
 
 from saltwise.reproduce import FULL, PAPERS, kept_claims
 from saltwise.reproduce.experiment import Claim, Claims
+from saltwise.reproduce.lab import SCHEMES
 from saltwise.reproduce.over_seeds import over_seeds
 from saltwise.reproduce.page import page, table
 
 DOCS = Path(__file__).parent.parent / "docs" / "reference"
 OWN_LIMIT = "The papers' Storm was near the limit of its machines whatever the scheme; here workers are the only limit."
+BATCH = (
+    "Our reading, which is not measured: in Storm a queue grows for as long as a worker is overloaded; in Spark one "
+    "that is overloaded in a batch delays that batch alone."
+)
 
 HEADLINES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "partial-key-grouping": (("pkg-table2", "pkg-fig7"), ("pkg",)),
@@ -83,8 +88,10 @@ def dchoices(rows: Rows) -> list[Claim]:
         return [found[one] / found[other] for found in by_skew(column).values()]
 
     ours = ("dchoices", "wchoices")
+    workers = 80
     rates = by_skew("rows_a_second")
-    to_sg = [ratio for scheme in ours for ratio in ratios("rows_a_second", scheme, "shuffle")]
+    to_sg = {scheme: ratios("rows_a_second", scheme, "shuffle") for scheme in ours}
+    over = 1 / min(to_sg["dchoices"]) - 1
     to_pkg, to_kg = (
         max(ratio for scheme in ours for ratio in ratios("rows_a_second", scheme, other)) for other in ("pkg", "hash")
     )
@@ -97,7 +104,12 @@ def dchoices(rows: Rows) -> list[Claim]:
         all(r["hash"] < r["pkg"] < r["shuffle"] for r in rates.values()),
     )
     claims.add(
-        "D-C and W-C match the throughput of SG", f"{min(to_sg):.2f} to {max(to_sg):.2f} times SG's", min(to_sg) > 0.95
+        "D-C and W-C match the throughput of SG",
+        "times SG's: "
+        + "; ".join(f"{SCHEMES[scheme]} {', '.join(f'{r:.2f}' for r in each)}" for scheme, each in to_sg.items()),
+        min(map(min, to_sg.values())) > 0.95,
+        f"D-C's fullest worker has up to {over / workers:.1e} of the rows more than the "
+        f"mean, as in the simulation of figure 10: of {workers} workers, that is {over:.0%} of its load.",
     )
     claims.add(
         "D-C and W-C have up to 1.5 times PKG's throughput, 2.3 times KG's",
@@ -116,11 +128,14 @@ def dchoices(rows: Rows) -> list[Claim]:
         0.3 < half < 0.7,
         note="Of a stream that 95 % of all workers could take, with queues that have no limit.",
     )
-    close = max(tail[z][scheme] / tail[z]["shuffle"] for z in tail for scheme in ours)
+    close = {scheme: max(ratios("p99_ms", scheme, "shuffle")) for scheme in ours}
     late.add(
         "D-C's and W-C's latency is very close to SG's",
-        f"their 99th percentile is at most {close:.2f} times SG's",
-        close < 2,
+        f"the 99th percentile is at most {close['dchoices']:.0f} times SG's with D-C, {close['wchoices']:.2f} times "
+        "with W-C",
+        max(close.values()) < 2,
+        f"In a stream that 95 % of all workers can take, the queue of a worker with {over:.0%} more rows grows to the "
+        "end.",
     )
     cut = {
         other: max(1 - tail[z][scheme] / tail[z][other] for z in tail for scheme in ours) for other in ("pkg", "hash")
@@ -186,19 +201,21 @@ def elb(rows: Rows) -> list[Claim]:
         "CLB's mean latency is lower by at least 17 %, ELB's by up to 50 %",
         ", ".join(f"{1 - mean[s] / mean['uhlb']:.0%} below UHLB's with {s.upper()}" for s in ("clb", "elb")),
         mean["clb"] <= 0.83 * mean["uhlb"] and mean["elb"] <= 0.83 * mean["uhlb"],
-        "A tuple waits for its executor's batch, and for states that come; here states are small.",
+        BATCH,
     )
     five = Claims("5.2, figure 5")
     five.add(
         "latency varies more with n for UHLB and PKG than for CLB and ELB",
         ", ".join(f"by {gap:.2f} times that of one executor with {s.upper()}" for s, gap in wide.items()),
         wide["uhlb"] > max(wide["clb"], wide["elb"]),
+        BATCH,
     )
     six = Claims("5.2, figure 6")
     six.add(
         "ELB's and CLB's speedup is about linear, PKG's and UHLB's is not",
         ", ".join(f"{v[-1]:.2f} on {len(v)} executors with {s.upper()}" for s, v in speedup.items()),
         min(speedup["elb"][-1], speedup["clb"][-1]) > 0.8 * len(speedup["elb"]) > speedup["uhlb"][-1],
+        BATCH,
     )
     return table + five + six
 
