@@ -50,6 +50,7 @@ def lines(
     log: bool = True,
     level: float | None = None,
     floor: float = 1e-8,
+    paper: Sequence[Row] = (),
 ) -> Figure:
     """Draw one column over another.
 
@@ -64,16 +65,19 @@ def lines(
         log: whether the vertical axis is logarithmic.
         level: where to draw a dotted line.
         floor: lowest value that a logarithmic axis shows; 0 is drawn there.
+        paper: the numbers of the paper, with the same columns. They are drawn hollow, in the colour of their line.
     """
     columns = [_different(row[name] for row in rows) for name in panel]
     settings = list(product(*columns))
     figure, grid = panels(len(settings), across=len(columns[-1]) if len(columns) > 1 else None)
     for axes, setting in zip(grid, settings, strict=True):
-        there = pick(rows, **dict(zip(panel, setting, strict=True)))
+        there, beside = (pick(some, **dict(zip(panel, setting, strict=True))) for some in (rows, paper))
         for i, kind in enumerate(_different(row[line] for row in there)):
-            points = pick(there, **{line: kind})
-            heights = [max(float(row[y]), floor) if log else float(row[y]) for row in points]
-            axes.plot([row[x] for row in points], heights, marker=MARKERS[i % len(MARKERS)], ms=4, label=str(kind))
+            marker = MARKERS[i % len(MARKERS)]
+            points, theirs = (pick(some, **{line: kind}) for some in (there, beside))
+            [drawn] = axes.plot(*_heights(points, x, y, floor if log else None), marker=marker, ms=4, label=str(kind))
+            hollow = {"ls": "", "marker": marker, "ms": 8, "mfc": "none", "color": drawn.get_color()}
+            axes.plot(*_heights(theirs, x, y, floor if log else None), **hollow)
         if x in LOGARITHMIC:
             axes.set_xscale("log")
         if log:
@@ -85,8 +89,15 @@ def lines(
         axes.set_xlabel(TITLES.get(x, x) if x_label is None else x_label)
         axes.grid(alpha=0.3)
     figure.supylabel(TITLES.get(y, y) if y_label is None else y_label, fontsize=10)
+    if paper:
+        grid[0].plot([], [], ls="", marker="o", ms=8, mfc="none", color="#333333", label="paper")
     grid[0].legend(fontsize=7)
     return figure
+
+
+def _heights(rows: Sequence[Row], x: str, y: str, floor: float | None) -> tuple[list[object], list[float]]:
+    heights = [float(row[y]) for row in rows]
+    return [row[x] for row in rows], heights if floor is None else [max(height, floor) for height in heights]
 
 
 def melted(rows: Iterable[Row], columns: Mapping[str, str], kind: str, value: str) -> list[Row]:

@@ -149,9 +149,14 @@ def figure_3(lab: Lab) -> Outcome:
 
 
 def figure_4(lab: Lab) -> Outcome:
-    """The share of the state that moves in each window."""
+    """The share of the state that moves in each window, and the paper's mean at the end."""
     rows = _compared(lab)
-    figure = lines(rows, "window", "moved", "scheme", ["data"], y_label="share of state", log=False)
+    paper: list[Row] = [
+        {"data": data, "window": WINDOWS, "scheme": scheme, "moved": mean}
+        for data in _DATA
+        for scheme, mean in _MOVED.items()
+    ]
+    figure = lines(rows, "window", "moved", "scheme", ["data"], y_label="share of state", log=False, paper=paper)
     means = _means(rows, "moved")
     decision = mean(row["moved"] for row in pick(rows, scheme="CLB") if row["moved"])
     amortised = mean(means[data]["CLB"] for data in _DATA)

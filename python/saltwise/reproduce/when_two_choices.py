@@ -15,6 +15,7 @@ from ..streams import zipf_shares
 from .charts import lines, melted, panels
 from .experiment import Claim, Claims, Experiment, Outcome, Row, highest, mean, paired, pick, unless, values
 from .lab import BALANCED, SCHEMES, Grid, Lab, top_share
+from .partial_key_grouping import TABLE_II
 
 NEEDS_A_CLUSTER = [
     Claim("Q4, figure 13", "KG has the lowest throughput; PKG has more, but less than SG"),
@@ -40,9 +41,13 @@ _THRESHOLDS = {"2/n": 2.0, "1/n": 1.0, "1/2n": 0.5, "1/4n": 0.25, "1/8n": 0.125}
 
 
 def figure_1(lab: Lab) -> Outcome:
-    """Average imbalance over the number of workers, on Wikipedia's stand-in."""
+    """Average imbalance over the number of workers, on Wikipedia's stand-in; beside PKG's on WP in its own paper."""
     rows = _by_workers(lab, ["WP*"], ("pkg", "dchoices", "wchoices"))
-    figure = lines(rows, "n", "imbalance", "scheme", level=BALANCED)
+    paper: list[Row] = [
+        {"n": n, "scheme": "PKG", "imbalance": imbalance}
+        for n, imbalance in zip((5, 10, 50, 100), TABLE_II["PKG"], strict=False)
+    ]
+    figure = lines(rows, "n", "imbalance", "scheme", level=BALANCED, paper=paper)
     pkg = {n: values(rows, "imbalance", scheme="PKG", n=n)[0] for n in lab.grid.workers}
     ours = highest([row for row in rows if row["scheme"] != "PKG"], "imbalance")
     bound = _WP_TOP_SHARE / 2 - 1 / 100
