@@ -26,6 +26,7 @@ from saltwise.reproduce import (
     partial_key_grouping,
     when_two_choices,
 )
+from saltwise.reproduce.charts import lines
 from saltwise.reproduce.contradicted import CONTRADICTED
 from saltwise.reproduce.experiment import Claims, highest, paired, pick, values
 from saltwise.reproduce.jobs import OPERATORS, apart, real_job
@@ -345,3 +346,13 @@ def test_the_command_refuses_a_folder_that_cannot_be_made(tmp_path: Path) -> Non
     result = CliRunner().invoke(commands.app, ["reproduce", "--out", str(tmp_path / "file")])
     assert result.exit_code == commands.WRONG_INPUT
     assert result.stderr.startswith(f"out is '{tmp_path / 'file'}'; it must be a folder that can be written (")
+
+
+def test_the_papers_numbers_are_drawn_hollow_in_the_colour_of_their_line() -> None:
+    rows = [{"n": n, "scheme": s, "imbalance": n / 100} for s in ("PKG", "H") for n in (5, 10)]
+    paper = [{"n": 10, "scheme": "H", "imbalance": 0.2}]
+    [axes] = lines(rows, "n", "imbalance", "scheme", paper=paper).axes
+    [theirs] = [line for line in axes.lines if line.get_markerfacecolor() == "none" and np.size(line.get_xdata())]
+    [ours] = [line for line in axes.lines if line.get_label() == "H"]
+    assert np.asarray(theirs.get_data()).tolist() == [[10], [0.2]]
+    assert theirs.get_color() == ours.get_color()

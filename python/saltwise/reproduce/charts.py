@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -70,14 +70,15 @@ def lines(
     columns = [_different(row[name] for row in rows) for name in panel]
     settings = list(product(*columns))
     figure, grid = panels(len(settings), across=len(columns[-1]) if len(columns) > 1 else None)
+    lowest = floor if log else -math.inf
     for axes, setting in zip(grid, settings, strict=True):
         there, beside = (pick(some, **dict(zip(panel, setting, strict=True))) for some in (rows, paper))
         for i, kind in enumerate(_different(row[line] for row in there)):
             marker = MARKERS[i % len(MARKERS)]
             points, theirs = (pick(some, **{line: kind}) for some in (there, beside))
-            [drawn] = axes.plot(*_heights(points, x, y, floor if log else None), marker=marker, ms=4, label=str(kind))
-            hollow = {"ls": "", "marker": marker, "ms": 8, "mfc": "none", "color": drawn.get_color()}
-            axes.plot(*_heights(theirs, x, y, floor if log else None), **hollow)
+            [drawn] = axes.plot(*_points(points, x, y, lowest), marker=marker, ms=4, label=str(kind))
+            color = drawn.get_color()
+            axes.plot(*_points(theirs, x, y, lowest), ls="", marker=marker, ms=8, mfc="none", color=color)
         if x in LOGARITHMIC:
             axes.set_xscale("log")
         if log:
@@ -95,9 +96,8 @@ def lines(
     return figure
 
 
-def _heights(rows: Sequence[Row], x: str, y: str, floor: float | None) -> tuple[list[object], list[float]]:
-    heights = [float(row[y]) for row in rows]
-    return [row[x] for row in rows], heights if floor is None else [max(height, floor) for height in heights]
+def _points(rows: Sequence[Row], x: str, y: str, lowest: float) -> tuple[list[Any], list[float]]:
+    return [row[x] for row in rows], [max(float(row[y]), lowest) for row in rows]
 
 
 def melted(rows: Iterable[Row], columns: Mapping[str, str], kind: str, value: str) -> list[Row]:
