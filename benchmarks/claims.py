@@ -51,7 +51,9 @@ def main() -> None:
         for paper, module in PAPERS.items()
     }
     pictures = DOCS / "claims"
-    pictures.mkdir(exist_ok=True)
+    headlines = RESULTS / "claims"
+    for folder in (pictures, headlines):
+        folder.mkdir(exist_ok=True)
     for experiment in found:
         shutil.copyfile(RESULTS / "papers" / f"{experiment.name}.png", pictures / f"{experiment.name}.png")
     text = page(found, {}, still, FULL.messages, on_spark, "claims/", min(map(len, kept.values())))
@@ -64,7 +66,7 @@ def main() -> None:
             if experiment.name in experiments
         ]
         parts += ["### On Spark\n\n" + table(on_spark[paper], "Spark") for paper in ran if paper in on_spark]
-        (pictures / f"{name}.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+        (headlines / f"{name}.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     console.print(text.split("\n\n")[1], soft_wrap=True)
 
 
