@@ -24,7 +24,7 @@ test: lint
 test-connect: .venv/installed
 	$(BIN)/pytest --connect $(TWO_AT_ONCE) -m "not bench" $(PYTEST_ARGS)
 
-# All there is, and properties on new examples: forty minutes.
+# All there is, and properties on new examples: an hour and a half.
 test-all: lint
 	$(BIN)/pytest --full $(TWO_AT_ONCE) -m "not bench" $(PYTEST_ARGS)
 	$(BIN)/pytest --full --connect $(TWO_AT_ONCE) -m "not bench" $(PYTEST_ARGS)
