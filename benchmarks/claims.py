@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from common import RESULTS, console
+from waiting import N as WORKERS
 
-from saltwise.reproduce import FULL, PAPERS, kept_claims
+from saltwise.reproduce import EXPERIMENTS, FULL, PAPERS, kept_claims
 from saltwise.reproduce.experiment import Claim, Claims
 from saltwise.reproduce.lab import SCHEMES
 from saltwise.reproduce.over_seeds import over_seeds
@@ -27,6 +28,12 @@ BATCH = (
     "Our reading, which is not measured: in Storm a queue grows for as long as a worker is overloaded; in Spark one "
     "that is overloaded in a batch delays that batch alone."
 )
+MADE_BY = (
+    "Made by `python benchmarks/claims.py` from committed results: simulations by `saltwise reproduce --seeds 5 --out "
+    "benchmarks/results/papers`, where most experiments have one seed yet; and on Spark `python benchmarks/waiting.py` "
+    "(10 minutes), `periods.py` (20) and `papers_on_spark.py` (37)."
+)
+NO_RESULTS = "it has no results in full size yet."
 
 HEADLINES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "partial-key-grouping": (("pkg-table2", "pkg-fig7"), ("pkg",)),
@@ -56,7 +63,11 @@ def main() -> None:
         folder.mkdir(exist_ok=True)
     for experiment in found:
         shutil.copyfile(RESULTS / "papers" / f"{experiment.name}.png", pictures / f"{experiment.name}.png")
-    text = page(found, {}, still, FULL.messages, on_spark, "claims/", min(map(len, kept.values())))
+    missing = {experiment: NO_RESULTS for experiment in EXPERIMENTS.values() if experiment not in found}
+    title, text = page(found, missing, still, FULL.messages, on_spark, "claims/", min(map(len, kept.values()))).split(
+        "\n\n", 1
+    )
+    text = f"{title}\n\n{MADE_BY}\n\n{text}"
     (DOCS / "claims.md").write_text(text, encoding="utf-8")
     for name, (experiments, ran) in HEADLINES.items():
         parts = [
@@ -67,7 +78,7 @@ def main() -> None:
         ]
         parts += ["### On Spark\n\n" + table(on_spark[paper], "Spark") for paper in ran if paper in on_spark]
         (headlines / f"{name}.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-    console.print(text.split("\n\n")[1], soft_wrap=True)
+    console.print(text.split("\n\n")[2], soft_wrap=True)
 
 
 def rows_of(path: Path) -> Rows:
@@ -90,7 +101,6 @@ def dchoices(rows: Rows) -> list[Claim]:
         return [found[one] / found[other] for found in by_skew(column).values()]
 
     ours = ("dchoices", "wchoices")
-    workers = 80
     rates = by_skew("rows_a_second")
     to_sg = {scheme: ratios("rows_a_second", scheme, "shuffle") for scheme in ours}
     over = 1 / min(to_sg["dchoices"]) - 1
@@ -110,8 +120,8 @@ def dchoices(rows: Rows) -> list[Claim]:
         "times SG's: "
         + "; ".join(f"{SCHEMES[scheme]} {', '.join(f'{r:.2f}' for r in each)}" for scheme, each in to_sg.items()),
         min(map(min, to_sg.values())) > 0.95,
-        f"D-C's fullest worker has up to {over / workers:.1e} of the rows more than the "
-        f"mean, as in the simulation of figure 10: of {workers} workers, that is {over:.0%} of its load.",
+        f"D-C's fullest worker has up to {over / WORKERS:.1e} of the rows more than the "
+        f"mean, as in the simulation of figure 10: of {WORKERS} workers, that is {over:.0%} of its load.",
     )
     claims.add(
         "D-C and W-C have up to 1.5 times PKG's throughput, 2.3 times KG's",
