@@ -35,6 +35,7 @@ def page(
     on_spark: Mapping[str, Sequence[Claim]] | None = None,
     pictures: str = "",
     seeds: int = 1,
+    lead: str = "",
 ) -> str:
     """Return the page as Markdown.
 
@@ -46,6 +47,7 @@ def page(
         on_spark: claims of each paper that ran on Spark.
         pictures: what stands before the name of a picture.
         seeds: with how many each experiment ran.
+        lead: a first paragraph, which says where the results are from.
     """
     on_spark = on_spark or {}
     claims = [claim for each in (*found.values(), *on_spark.values()) for claim in each]
@@ -55,6 +57,7 @@ def page(
     decided, tried = held + ruled_out, max(1, len(claims))
     parts = [
         "# The papers' claims, one by one",
+        *([lead] if lead else []),
         f"Of {len(claims)} claims that were tried, {held} hold, {ruled_out} cannot, by other numbers of their paper "
         f"({decided / tried:.1%} together), {by_the_draw} hold or not by the draw "
         f"({(decided + by_the_draw) / tried:.1%} with these), and {len(claims) - decided - by_the_draw} do not. "
