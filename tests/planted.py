@@ -90,10 +90,10 @@ class Counted(saltwise.Aggregator):
         return state
 
 
-def keys_by_partition(spark: SparkSession) -> list[list[int]]:
-    """Return keys from 0 on by the shuffle partition that has them."""
+def keys_by_partition(spark: SparkSession, *more: Column) -> list[list[int]]:
+    """Return keys from 0 on by the shuffle partition that has them, where `more` follows them in the hash."""
     found: list[list[int]] = [[] for _ in range(PARTITIONS)]
-    rows = spark.range(4000).select("id", F.pmod(F.hash("id"), F.lit(PARTITIONS))).collect()
+    rows = spark.range(4000).select("id", F.pmod(F.hash("id", *more), F.lit(PARTITIONS))).collect()
     for key, partition in rows:
         found[partition].append(key)
     return found
@@ -106,10 +106,14 @@ def of_keys(spark: SparkSession, keys: list[int], rows_of_key: int) -> DataFrame
     return ids.select(F.get(array, (F.col("id") % len(keys)).cast("int")).alias("k"), F.col("id").alias("v"))
 
 
-def colliding(spark: SparkSession) -> DataFrame:
+def colliding(spark: SparkSession, *more: Column) -> DataFrame:
     """Equal groups: eight in one partition, one in each of the others."""
-    first, *others = keys_by_partition(spark)
+    first, *others = keys_by_partition(spark, *more)
     return of_keys(spark, first[:8] + [keys[0] for keys in others], 400)
+
+
+def colliding_in_two(spark: SparkSession) -> DataFrame:
+    return colliding(spark, F.lit(1)).withColumn("c", F.lit(1))
 
 
 def even(spark: SparkSession) -> DataFrame:
@@ -144,17 +148,17 @@ SMALL = {f"{AQE}.advisoryPartitionSizeInBytes": "64k", "spark.sql.autoBroadcastJ
 THRESHOLD = f"{AQE}.skewJoin.skewedPartitionThresholdInBytes"
 
 CASES = {
+    # The first, so that the start of Python workers is its own, and takes long in no other.
+    "healthy: even groups": Case(lambda spark: even(spark).groupBy("k").applyInPandas(waiting, _SCHEMA)),
     "groups that collide": Case(
         lambda spark: colliding(spark).groupBy("k").applyInPandas(waiting, _SCHEMA),
         ("group map in Python", ["k"], "df.skew_groupby(k)"),
         lambda spark: saltwise.skew_groupby(colliding(spark), "k").applyInPandas(waiting, _SCHEMA),
     ),
     "groups that collide, by two columns": Case(
-        lambda spark: colliding(spark).withColumn("c", F.lit(1)).groupBy("k", "c").applyInPandas(waiting, _SCHEMA),
+        lambda spark: colliding_in_two(spark).groupBy("k", "c").applyInPandas(waiting, _SCHEMA),
         ("group map in Python", ["k", "c"], "df.skew_groupby(k, c)"),
-        lambda spark: saltwise.skew_groupby(colliding(spark).withColumn("c", F.lit(1)), "k", "c").applyInPandas(
-            waiting, _SCHEMA
-        ),
+        lambda spark: saltwise.skew_groupby(colliding_in_two(spark), "k", "c").applyInPandas(waiting, _SCHEMA),
     ),
     "one hot group": Case(
         lambda spark: hot(spark).groupBy("k").agg(counted("v").alias("n")),
@@ -211,7 +215,6 @@ CASES = {
         conf={"spark.saltwise.enabled": "true"},
         cores=2,
     ),
-    "healthy: even groups": Case(lambda spark: even(spark).groupBy("k").applyInPandas(waiting, _SCHEMA)),
     "healthy: one slow group": Case(lambda spark: even(spark).groupBy("k").applyInPandas(straggling, _SCHEMA)),
     "healthy: a sum that the map side combines": Case(
         lambda spark: hot(spark, 3_000_000).groupBy("k").agg(F.sum("v"), F.count("*")), cores=2
