@@ -80,7 +80,7 @@ def commands(venv: Path, wheel: Path, version: str) -> list[list[str | Path]]:
         [
             *install,
             f"pyspark=={version}",
-            f"{wheel}[aggregates,simulate]",
+            f"{wheel}[aggregates,connect,simulate]",
             *TOOLS,
             *TOOLS_OF_LINE.get(version.rpartition(".")[0], []),
         ],
