@@ -92,7 +92,8 @@ class Stream:
         self.streams = state_streams(spark)
 
     def __enter__(self) -> Stream:
-        self.folder = tempfile.TemporaryDirectory(prefix="saltwise-state-")
+        # Executors may still write snapshots of the state when the stream has stopped.
+        self.folder = tempfile.TemporaryDirectory(prefix="saltwise-state-", ignore_cleanup_errors=True)
         self.source = Path(self.folder.name, "source")
         self.source.mkdir()
         rows = self.spark.readStream.schema("k long").option("maxFilesPerTrigger", 1).parquet(str(self.source))
