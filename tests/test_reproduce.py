@@ -192,6 +192,12 @@ def test_the_page_counts_and_marks_claims_and_names_the_stand_ins() -> None:
         assert f"* **{escaped}**: " in text
 
 
+def test_the_page_shows_a_paper_of_which_only_spark_ran_a_claim() -> None:
+    text = page({}, {}, {"milp": []}, 5_000, on_spark={"milp": [Claim("5.2", "it is even", "0.1%", True)]})
+    assert "Of 1 claims that were tried, 1 hold" in text
+    assert "| 5.2 | it is even | 0.1% | Spark | yes |  |" in text
+
+
 def test_a_claim_that_the_papers_own_numbers_rule_out_cannot_hold_and_the_page_says_by_which() -> None:
     says = "nine choices restore it for forty workers"
     text = page({EXPERIMENTS["pkg-fig9"]: [Claim("Q4", says, "0.3", False, "Ours.")]}, {}, {"pkg": []}, 5_000)

@@ -75,7 +75,7 @@ def page(
         )
     for paper, title in TITLES.items():
         of_paper = {e: each for e, each in found.items() if e.name.startswith(f"{paper}-")}
-        if not of_paper:
+        if not of_paper and paper not in on_spark:
             continue
         parts.append(f"## {title}")
         for experiment, its_claims in of_paper.items():
