@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import time
 from pathlib import Path
 
 from cells import standard_error
-from common import RESULTS, console, session, write_csv
-from others import is_accepted, queries, tables
+from common import RESULTS, console, write_csv
+from others import is_accepted, queries, seconds_of, started, tables
 from pyspark.sql import SparkSession
 
 MODES = ("off", "observe")
@@ -31,11 +30,7 @@ def main() -> None:
     parser.add_argument("--suite", default="tpcds", help="tpch, tpcds")
     parser.add_argument("--out", type=Path, default=RESULTS / "observe.csv")
     given = parser.parse_args()
-    spark = session(
-        spark__sql__adaptive__enabled="true", spark__sql__shuffle__partitions="16", spark__ui__enabled="true"
-    )
-    for name, folder in tables(given.suite, "zipf", 1.0).items():
-        spark.read.parquet(folder).createOrReplaceTempView(name)
+    spark = started(tables(given.suite, "zipf", 1.0), spark__ui__enabled="true")
     texts = [query for name, query in queries(given.suite, "plain").items() if is_accepted(spark, name, query)]
     off, observing, tab = [], [], []
     for round_ in range(-1, given.rounds):
@@ -44,7 +39,7 @@ def main() -> None:
         for number, text in enumerate(texts):
             for mode in MODES[:: 1 if (number + round_) % 2 else -1]:
                 spark.conf.set("spark.saltwise.mode", mode)
-                taken[mode] += seconds(spark, text)
+                taken[mode] += seconds_of(spark, text)
         a_side = (tab_seconds(spark) - begun) / len(MODES)
         console.print(round_, {mode: round(value, 2) for mode, value in taken.items()}, f"tab {a_side:.2f}")
         if round_ >= 0:
@@ -63,12 +58,6 @@ def main() -> None:
     }
     write_csv(given.out, [row])
     console.print(row)
-
-
-def seconds(spark: SparkSession, text: str) -> float:
-    begun = time.perf_counter()
-    spark.sql(text).write.format("noop").mode("overwrite").save()
-    return time.perf_counter() - begun
 
 
 def tab_seconds(spark: SparkSession) -> float:

@@ -102,8 +102,8 @@ def measure(suite: str, data: str, given: argparse.Namespace) -> None:
     spark.stop()
 
 
-def started(folders: dict[str, str]) -> SparkSession:
-    spark = session(spark__sql__adaptive__enabled="true", spark__sql__shuffle__partitions="16")
+def started(folders: dict[str, str], **conf: str) -> SparkSession:
+    spark = session(spark__sql__adaptive__enabled="true", spark__sql__shuffle__partitions="16", **conf)
     for name, folder in folders.items():
         spark.read.parquet(folder).createOrReplaceTempView(name)
     return spark
@@ -127,6 +127,10 @@ def in_a_new_jvm(folders: dict[str, str], query: str, side: str) -> float:
 def first_seconds(folders: dict[str, str], query: str, side: str) -> float:
     spark = started(folders)
     choose(spark, SIDES[side])
+    return seconds_of(spark, query)
+
+
+def seconds_of(spark: SparkSession, query: str) -> float:
     begun = time.perf_counter()
     spark.sql(query).write.format("noop").mode("overwrite").save()
     return time.perf_counter() - begun
