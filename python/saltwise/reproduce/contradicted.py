@@ -11,6 +11,11 @@ CONTRADICTED: dict[str, str] = {
         "Two choices fail for any number of workers only if p1 > 2/5, since they suffice for five otherwise (n <= "
         "2/p1). Then the hottest key needs more than 40 · 2/5 = 16 of forty workers, and nine choices give it nine."
     ),
+    "in all cases D-C's d is slightly larger than the minimum": (
+        "By section IV-A inequality (3) is necessary for an expected imbalance of at most epsilon, and d is the least "
+        "that meets it: a lower bound, as section I says. A lower bound is not above the minimum in all cases, but "
+        "where the hash functions of one stream are luckier than the expectation."
+    ),
     "PKG's imbalance grows with 20, 50 or 100 workers and gets close to 10 %": (
         "By section III-A the imbalance is p1/2 - 1/n: 9.32 % / 2 - 1/100 = 3.7 % on WP, and table II of the PKG paper "
         "has 3.7e-2 for the same."

@@ -169,10 +169,14 @@ class Lab:
         return np.random.default_rng([self.seed, *numbers])
 
     def zipf(self, keys: int, exponent: float) -> Stream:
-        """Return a Zipf stream. The latest one is kept."""
+        """Return a Zipf stream. The latest one is kept.
+
+        A key of some rank has the same workers in all of them, as a hash of ranks would have it.
+        """
         name = f"z = {exponent:g}, |K| = {keys}"
         if self._zipf.name != name:
-            self._zipf = Stream(name, self._named(zipf(self.grid.messages, keys, exponent, self.seed).keys))
+            drawn = zipf(self.grid.messages, keys, exponent, self.seed)
+            self._zipf = Stream(name, self._named(drawn.keys, max(keys, *self.grid.keys) + 1))
         return self._zipf
 
     def data(self, name: str) -> Stream:
@@ -191,13 +195,18 @@ class Lab:
         }
         if name not in self._data:
             made = make[name]()
-            sources = None if made.source_keys is None else self._named(numbered(made.source_keys))
-            self._data[name] = Stream(name, self._named(numbered(made.keys)), sources)
+            sources = None if made.source_keys is None else self._renumbered(made.source_keys)
+            self._data[name] = Stream(name, self._renumbered(made.keys), sources)
         return self._data[name]
 
-    def _named(self, keys: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the keys under other numbers, from 0 on."""
-        return np.asarray(self.rng().permutation(int(keys.max()) + 1)[keys])
+    def _renumbered(self, keys: NDArray[Any]) -> NDArray[np.int64]:
+        """Return texts or numbers as other numbers from 0 on."""
+        numbers = numbered(keys)
+        return self._named(numbers, int(numbers.max()) + 1)
+
+    def _named(self, keys: NDArray[Any], names: int) -> NDArray[np.int64]:
+        """Return the keys, which are below `names`, under other numbers from 0 on."""
+        return np.asarray(self.rng().permutation(names)[keys])
 
     def run(self, stream: Stream, scheme: str, workers: int, **options: Any) -> Run:
         """Simulate, or return the result of the same simulation before. The options are those of :func:`simulate`."""
