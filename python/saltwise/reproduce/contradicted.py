@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 _BY_FIGURE_8 = (
-    "By section 4.4 the algorithms ignore constant resources, so LCL and LLL have the same functions, whose max/min r is "
-    "that of all linear loads. By equation 11 b grows with r for LLL, and with r^(2/3) for LCL. Figure 8 has redist at "
-    "most 3 % above readj, for LCL and a million keys, too: for LLL that is 1.03^(3/2), 4.5 % at most."
+    "By section 4.4 the algorithms ignore constant resources, so LCL and LLL have the same functions, and the same "
+    "max/min r of linear loads. By equation 11 b grows with r for LLL, and with r^(2/3) for LCL. Figure 8 has redist "
+    "at most 3 % above readj, for LCL and a million keys, too: for LLL that is 1.03^(3/2), 4.5 % at most."
 )
 
 CONTRADICTED: dict[str, str] = {
