@@ -36,7 +36,7 @@ def seen(cluster: Cluster, batches: int = 10) -> Window:
 
 
 def decided(planner: str, window: Window, budget: Budget) -> Decision:
-    return decide(planner, window, budget, seconds=1.0, rng=np.random.default_rng(1))
+    return decide(planner, window, budget, rng=np.random.default_rng(1))
 
 
 @given(clusters(), st.sampled_from(list(PLANNERS)), st.integers(1, 30), st.floats(0, 500))

@@ -25,7 +25,6 @@ WINDOW = 10
 BYTES_PER_ROW = 64.0
 """Moving so many bytes of a state costs as much as a row of a batch."""
 
-SOLVER_SECONDS = 2.0
 SEED = 1
 
 
@@ -87,7 +86,7 @@ class KeyGroupHistory:
         if self.function is not None and self.function.workers == workers:
             most = math.inf if max_migration == math.inf else max_migration * float(state.sum()) / workers
             budget = Budget(self.groups, most, math.inf, BYTES_PER_ROW)
-        table = decide(planner, Window(cluster, series), budget, SOLVER_SECONDS, np.random.default_rng(SEED)).node
+        table = decide(planner, Window(cluster, series), budget, np.random.default_rng(SEED)).node
         table = rehomed(cluster, table, np.arange(self.groups), np.arange(workers))
         is_first = self.function is None
         made_by = planner if is_first or (table != before).any() else KEPT

@@ -27,6 +27,8 @@ from .uhlb import uhlb
 
 EVEN = 1.05
 """Loads whose largest is at most this multiple of their mean are even: nothing is planned."""
+SOLVER_SECONDS = 2.0
+"""Time limit of a solver."""
 
 
 class Window(NamedTuple):
@@ -66,10 +68,10 @@ class Decision(NamedTuple):
     """Seconds that the moves take the node that gets the most."""
 
 
-Planner = Callable[[Window, Budget, float, np.random.Generator], Ints]
+Planner = Callable[[Window, Budget, np.random.Generator], Ints]
 
 
-def decide(planner: str, window: Window, budget: Budget, seconds: float, rng: np.random.Generator) -> Decision:
+def decide(planner: str, window: Window, budget: Budget, rng: np.random.Generator) -> Decision:
     """Plan a round.
 
     Nothing moves if loads are even, if the planner finds no allocation, or if the moves take longer than the batches of
@@ -79,7 +81,6 @@ def decide(planner: str, window: Window, budget: Budget, seconds: float, rng: np
         planner: one of :data:`PLANNERS`.
         window: the loads, and where the key groups are.
         budget: what may move.
-        seconds: time limit of a solver.
         rng: for planners that draw.
 
     Raises:
@@ -87,7 +88,7 @@ def decide(planner: str, window: Window, budget: Budget, seconds: float, rng: np
 
     >>> cluster = Cluster(load=[4, 3, 2, 1], node=[0, 0, 0, 1], nodes=2, cost=[1e6] * 4)
     >>> window = Window(cluster, np.array([cluster.load] * 5))
-    >>> decide("flux", window, Budget(moves=4), 1.0, np.random.default_rng(1)).node
+    >>> decide("flux", window, Budget(moves=4), np.random.default_rng(1)).node
     array([1, 0, 0, 1])
     """
     cluster = window.cluster
@@ -97,7 +98,7 @@ def decide(planner: str, window: Window, budget: Budget, seconds: float, rng: np
     if not leaving.any() and unevenness(cluster) <= EVEN:
         return Decision(cluster.node, f"loads are even: max/mean is {unevenness(cluster):.2f}")
     try:
-        node = PLANNERS[planner](window, budget, seconds, rng)
+        node = PLANNERS[planner](window, budget, rng)
     except (InfeasibleError, OutOfTimeError) as error:
         if not leaving.any():
             return Decision(cluster.node, str(error))
@@ -154,12 +155,12 @@ def _pause(cluster: Cluster, node: Ints, budget: Budget) -> float:
     return float(loads_of(each * moved, node, cluster.nodes).max())
 
 
-def _flux(window: Window, budget: Budget, seconds: float, rng: np.random.Generator) -> Ints:
+def _flux(window: Window, budget: Budget, rng: np.random.Generator) -> Ints:
     """As many periods of Flux as the budget has moves for. In each, a pair of nodes moves one key group."""
     return repeated(window.cluster, budget.moves)
 
 
-def _elb(window: Window, budget: Budget, seconds: float, rng: np.random.Generator) -> Ints:
+def _elb(window: Window, budget: Budget, rng: np.random.Generator) -> Ints:
     """ELB with bounds around the mean as narrow as its largest substream allows.
 
     ELB refuses a substream above half of the range of its bounds. One above the mean keeps its instance to itself.
@@ -181,29 +182,29 @@ def _elb(window: Window, budget: Budget, seconds: float, rng: np.random.Generato
     return np.asarray(node)
 
 
-def _clb(window: Window, budget: Budget, seconds: float, rng: np.random.Generator) -> Ints:
+def _clb(window: Window, budget: Budget, rng: np.random.Generator) -> Ints:
     cluster = window.cluster
     if len(window.series) < 2:
         return np.asarray(cluster.node)
     return _renamed(cluster, clb(window.series, cluster.nodes))
 
 
-def _uhlb(window: Window, budget: Budget, seconds: float, rng: np.random.Generator) -> Ints:
+def _uhlb(window: Window, budget: Budget, rng: np.random.Generator) -> Ints:
     return uhlb(len(window.cluster.load), window.cluster.nodes, rng)
 
 
-def _milp(window: Window, budget: Budget, seconds: float, rng: np.random.Generator) -> Ints:
+def _milp(window: Window, budget: Budget, rng: np.random.Generator) -> Ints:
     pins = {group: int(window.cluster.node[group]) for group in window.pinned}
-    return milp(window.cluster, budget.moves, _finite(budget.bytes), pins, seconds).node
+    return milp(window.cluster, budget.moves, _finite(budget.bytes), pins, SOLVER_SECONDS).node
 
 
-def _albic(window: Window, budget: Budget, seconds: float, rng: np.random.Generator) -> Ints:
+def _albic(window: Window, budget: Budget, rng: np.random.Generator) -> Ints:
     cluster = window.cluster
     if window.traffic is None or not window.traffic.out.nnz:
-        return _milp(window, budget, seconds, rng)
+        return _milp(window, budget, rng)
     scaled = replace(cluster, load=100 * _by_mean(cluster))
     cost = _finite(budget.bytes)
-    return albic(scaled, window.traffic, budget.moves, rng, seconds=seconds, max_migr_cost=cost)
+    return albic(scaled, window.traffic, budget.moves, rng, seconds=SOLVER_SECONDS, max_migr_cost=cost)
 
 
 def _by_mean(cluster: Cluster) -> Floats:
@@ -218,7 +219,7 @@ def _finite(number: float) -> float | None:
 def _without_leaving(plan: Planner) -> Planner:
     """Let a planner that knows no marks see only the nodes that stay. Key groups on the others are placed first."""
 
-    def planned(window: Window, budget: Budget, seconds: float, rng: np.random.Generator) -> Ints:
+    def planned(window: Window, budget: Budget, rng: np.random.Generator) -> Ints:
         cluster = window.cluster
         stay = np.flatnonzero(cluster.staying)
         node = rehomed(cluster, cluster.node, np.arange(len(cluster.load)), stay)
@@ -230,7 +231,7 @@ def _without_leaving(plan: Planner) -> Planner:
             capacity=cluster.capacity[stay],
             resources=(),
         )
-        return np.asarray(stay[plan(window._replace(cluster=left), budget, seconds, rng)])
+        return np.asarray(stay[plan(window._replace(cluster=left), budget, rng)])
 
     return planned
 

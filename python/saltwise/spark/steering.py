@@ -22,7 +22,6 @@ from .state_report import BatchLoads, Move, Round, StateReport
 
 _LOG = logging.getLogger(__name__)
 _POLL_MILLIS = 500
-_SOLVER_SECONDS = 2.0
 _KEPT = 1000
 """Rounds and batches that a report shows."""
 _KEPT_RUNS = 50
@@ -165,7 +164,7 @@ class _Run:
         batch = self._batches[-1]
         window, executors = window_of(self._batches, stages, self._options.load)
         cluster = window.cluster
-        decision = decide(planner, window, budget, _SOLVER_SECONDS, self._rng)
+        decision = decide(planner, window, budget, self._rng)
         groups = [(batch.stages[stage].operators, i) for stage in stages for i in range(len(batch.stages[stage].rows))]
         moves = [
             Move(*groups[g], executors[cluster.node[g]], executors[decision.node[g]], int(cluster.cost[g]))
