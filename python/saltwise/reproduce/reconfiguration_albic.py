@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -162,8 +163,10 @@ def _real(number: int, lab: Lab) -> Outcome:
     first = at["ALBIC"]
     rng = lab.rng()
     rows: list[Row] = []
-    jobs = real_job(number, lab.grid.periods + 1, NODES, groups)
-    for t, (job, after) in lab.each(enumerate(pairwise(jobs))):
+    year = real_job(number, lab.grid.periods, NODES, groups)
+    # ALBIC brings one pair together a period, so the year passes until there was a period for each.
+    years = math.ceil((OPERATORS[number] - 1) * groups / len(year)) if not lab.quick else 1
+    for t, (job, after) in lab.each(enumerate(pairwise([*year * years, year[0]]))):
         for technique in at:
             now = job.cluster(at[technique], NODES)
             at[technique] = _plan(technique, now, job.traffic, MIGRATIONS["real"], lab.grid.seconds / 5, rng)
@@ -173,7 +176,7 @@ def _real(number: int, lab: Lab) -> Outcome:
             row |= {"load index": float(100 * then.load.sum() / after.load(first).sum())}
             rows.append(row | {"moved": int(now.moved(then.node).sum())})
     shown = _HAVE | {"load index": "load index, %", "moved": "migrations"}
-    return Outcome(rows, _charts(rows, "period", "period", shown), _claims_of_job(number, rows, lab.grid.periods))
+    return Outcome(rows, _charts(rows, "period", "period", shown), _claims_of_job(number, rows, years * len(year)))
 
 
 def _claims_of_job(number: int, rows: list[Row], periods: int) -> Claims:
