@@ -30,8 +30,8 @@ BATCH = (
 )
 MADE_BY = (
     "Made by `python benchmarks/claims.py` from committed results: simulations by `saltwise reproduce --seeds 5 --out "
-    "benchmarks/results/papers`, where most experiments have one seed yet; and on Spark `python "
-    "benchmarks/waiting.py`, `periods.py` and `papers_on_spark.py`."
+    "benchmarks/results/papers`, so far with {} seeds by experiment; and on Spark `python benchmarks/waiting.py`, "
+    "`periods.py` and `papers_on_spark.py`."
 )
 NO_RESULTS = "it has no results in full size yet."
 
@@ -64,8 +64,9 @@ def main() -> None:
     for experiment in found:
         shutil.copyfile(RESULTS / "papers" / f"{experiment.name}.png", pictures / f"{experiment.name}.png")
     missing = {experiment: NO_RESULTS for experiment in EXPERIMENTS.values() if experiment not in found}
-    seeds = min(map(len, kept.values()))
-    text = page(found, missing, still, FULL.messages, on_spark, "claims/", seeds, MADE_BY)
+    seeds = sorted(map(len, kept.values()))
+    made_by = MADE_BY.format(f"{seeds[0]} to {seeds[-1]}")
+    text = page(found, missing, still, FULL.messages, on_spark, "claims/", seeds[0], made_by)
     (DOCS / "claims.md").write_text(text, encoding="utf-8")
     for name, (experiments, ran) in HEADLINES.items():
         parts = [
