@@ -9,9 +9,10 @@ from itertools import pairwise
 
 import numpy as np
 from matplotlib.figure import Figure
+from scipy import sparse
 
 from ..rebalancing.albic import albic
-from ..rebalancing.cluster import Cluster, Ints
+from ..rebalancing.cluster import Cluster
 from ..rebalancing.cola import cola
 from ..rebalancing.traffic import Traffic
 from .charts import panels
@@ -92,6 +93,8 @@ def _synthetic(lab: Lab, nodes: int, groups: int, share: float) -> list[Row]:
     rng = lab.rng()
     cluster = fluctuating(nodes, groups, 0, rng)
     traffic = one_to_one(cluster, nodes // 2, share, rng)
+    partners = _between_partners(traffic)
+    highest = partners.out.sum() / traffic.out.sum()
     periods = max(2, lab.grid.periods // 12)
     pairs = round(share * groups / 2)
     seen: dict[str, list[tuple[float, float, int]]] = {"ALBIC": [], "COLA": []}
@@ -107,7 +110,8 @@ def _synthetic(lab: Lab, nodes: int, groups: int, share: float) -> list[Row]:
             at[technique] = _plan(technique, now, traffic, MIGRATIONS["synthetic"], lab.grid.seconds / 5, rng)
             if period >= pairs:
                 moved = int(now.moved(at[technique]).sum())
-                seen[technique].append((_obtained(traffic, at[technique]), now.load_distance(at[technique]), moved))
+                obtained = float(highest * partners.collocation(at[technique]))
+                seen[technique].append((obtained, now.load_distance(at[technique]), moved))
     rows: list[Row] = []
     for technique, found in seen.items():
         means = dict(zip(("collocation", "distance", "moved"), np.mean(found, axis=0).tolist(), strict=True))
@@ -115,15 +119,14 @@ def _synthetic(lab: Lab, nodes: int, groups: int, share: float) -> list[Row]:
     return rows
 
 
-def _obtained(traffic: Traffic, node: Ints) -> float:
-    """Return the share of all traffic that goes from a key group to its only partner, on one node.
+def _between_partners(traffic: Traffic) -> Traffic:
+    """Return what key groups send that send to one other alone.
 
     Section 5.3 has a highest collocation factor, from 0 to 100 %, that is the share of key groups with one partner. So
     nothing else counts, though traffic from all to all is on one node, too, where chance or COLA has both ends there.
     """
-    sent = traffic.out.tocoo()
-    alone = np.diff(traffic.out.indptr)[sent.row] == 1
-    return float(sent.data[alone & (node[sent.row] == node[sent.col])].sum() / sent.data.sum())
+    alone = np.diff(traffic.out.indptr) == 1
+    return Traffic(sparse.diags_array(alone.astype(float)) @ traffic.out, traffic.operator)
 
 
 def _plan(
