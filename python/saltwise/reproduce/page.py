@@ -58,8 +58,8 @@ def page(
     parts = [
         "# The papers' claims, one by one",
         *([lead] if lead else []),
-        f"Of {len(claims)} claims that were tried, {held} hold, {ruled_out} cannot, by other numbers of their paper "
-        f"({decided / tried:.1%} together), {by_the_draw} hold or not by the draw "
+        f"Of {len(claims)} claims that were tried, {held} hold, {ruled_out} cannot, by other numbers or equations of "
+        f"their paper ({decided / tried:.1%} together), {by_the_draw} hold or not by the draw "
         f"({(decided + by_the_draw) / tried:.1%} with these), and {len(claims) - decided - by_the_draw} do not. "
         "Synthetic streams have "
         f"m = {messages:,} messages (the papers: up to ten million). Imbalance is (max load - mean load) as a share of "
