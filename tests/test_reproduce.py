@@ -179,8 +179,8 @@ def test_the_page_counts_and_marks_claims_and_names_the_stand_ins() -> None:
         {EXPERIMENTS["pkg-fig9"]: [held, failed]}, missing, {"pkg": partial_key_grouping.NEEDS_A_CLUSTER}, 5_000
     )
     assert (
-        "Of 2 claims that were tried, 1 hold, 0 cannot, by other numbers or equations of their paper (50.0% together), 0 hold "
-        "or not by the draw (50.0% with these), and 1 do not." in text
+        "Of 2 claims that were tried, 1 hold, 0 cannot, by other numbers or equations of their paper (50.0% "
+        "together), 0 hold or not by the draw (50.0% with these), and 1 do not." in text
     )
     assert "m = 5,000 messages" in text
     assert "| Q1 | the first | 1.5 of \\|K\\| = 3 on WP\\* | simulation | yes |  |" in text
