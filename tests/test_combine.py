@@ -393,3 +393,24 @@ def test_explain_says_what_local_does(spark: SparkSession) -> None:
     assert explain(spark, query, strategy="local", partitions=4).reason == (
         "Rewritten: map tasks combine rows where that pays, and send the others as they are, n=4."
     )
+
+
+@pytest.mark.parametrize("adaptive", [True, False])
+def test_a_join_gets_the_groups_in_as_many_partitions_as_its_other_side_has(
+    spark: SparkSession, with_conf: WithConf, saltwise_lines: SaltwiseLines, adaptive: bool
+) -> None:
+    confs = {
+        "spark.sql.adaptive.enabled": adaptive,
+        "spark.sql.adaptive.coalescePartitions.enabled": False,
+        "spark.sql.autoBroadcastJoinThreshold": -1,
+        "spark.sql.shuffle.partitions": 7,
+    }
+    df = keyed(spark, "id % 50", count=500)
+    with with_conf(confs):
+        right = answers(df.join(df.groupBy("k").agg(F.max("v").alias("m")), "k"))
+
+        counted = skew_groupby(df, "k", strategy="local", partitions=2).agg(F.max("v").alias("m"))
+
+        joined = df.join(counted, "k")
+        assert saltwise_lines(joined) == ["Combine [k], local, n=7"]
+        assert answers(joined) == right

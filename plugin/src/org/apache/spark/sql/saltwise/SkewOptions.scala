@@ -36,6 +36,10 @@ final case class SkewOptions(
     case _ => false
   }
 
+  /** As if the user had left n to Spark, which takes `n`. */
+  def withWorkersOfSpark(n: Int): SkewOptions =
+    copy(parameters = parameters.copy(workers = n), workersGiven = false)
+
   /** Without adaptive execution nothing can decide a split, so dchoices replaces it. */
   def withoutAdaptiveExecution: SkewOptions =
     if (strategy == Split) copy(strategy = DChoices(parameters)) else this

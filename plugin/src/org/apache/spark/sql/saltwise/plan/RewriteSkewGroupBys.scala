@@ -5,7 +5,8 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution._
-import org.apache.spark.sql.execution.exchange.{ENSURE_REQUIREMENTS, REPARTITION_BY_NUM}
+import org.apache.spark.sql.execution.exchange.{
+  ENSURE_REQUIREMENTS, REPARTITION_BY_NUM, ValidateRequirements}
 import org.apache.spark.sql.saltwise.{Auto, Local, SaltwiseConf, SkewOptions, Split}
 import org.apache.spark.sql.saltwise.compat.SparkCompat
 import org.apache.spark.sql.saltwise.local.{CombineExec, RawRows, UpdateOrMerge}
@@ -35,11 +36,25 @@ import org.apache.spark.sql.saltwise.split._
  */
 final case class RewriteSkewGroupBys(adaptive: Boolean) extends Rule[SparkPlan] {
 
-  override def apply(plan: SparkPlan): SparkPlan = plan.transformUp {
+  override def apply(plan: SparkPlan): SparkPlan = {
+    val asGiven = rewriteAll(plan, (options, _) => options)
+    // An operator above, as a join, may need as many partitions as it has on its other side.
+    if (!givesWorkers(plan) || ValidateRequirements.validate(asGiven)) asGiven
+    else rewriteAll(plan, _.withWorkersOfSpark(_))
+  }
+
+  private def givesWorkers(plan: SparkPlan): Boolean = plan.exists {
+    case SkewGroupByExec(options, _) => options.workersGiven
+    case _ => false
+  }
+
+  private def rewriteAll(
+      plan: SparkPlan, chosen: (SkewOptions, Int) => SkewOptions): SparkPlan = plan.transformUp {
     case marked @ SkewGroupByExec(options, stock) =>
       val rewritten = OrStock("RewriteSkewGroupBys", stock) {
         AggregatePhases.of(stock) match {
-          case Some(phases) => rewrite(options, phases, marked.logicalLink)
+          case Some(phases) =>
+            rewrite(chosen(options, phases.workers), phases, marked.logicalLink)
           case None => SkewLeftAloneExec(SkewAggregation.AlreadyGrouped, stock)
         }
       }
