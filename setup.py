@@ -36,7 +36,7 @@ sys.modules[_light.__name__] = _light
 java = import_module("saltwise_light._java")
 version: str = import_module("saltwise_light._version").__version__
 lines = import_module("saltwise_light._spark_lines")
-UTF8, CLASS, MEMBERS, INTERFACE_METHOD, TWO_PLACES = 1, 7, (9, 10, 11), 11, (5, 6)
+UTF8, CLASS, MEMBERS, METHOD, INTERFACE_METHOD, TWO_PLACES = 1, 7, (9, 10, 11), 10, 11, (5, 6)
 SIZES = {3: 4, 4: 4, 5: 8, 6: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4, 18: 4, 19: 2, 20: 2}
 """Tags of a class file's constants, and their bytes after the tag."""
 JARS = [f"saltwise_{scala}.jar" for scala in lines.SCALA_VERSIONS]
@@ -115,6 +115,7 @@ def digest_in(jar: Path) -> str | None:
 
 def write_jar(jar: Path, classes: Path, digest: str) -> None:
     """Write the classes and the resources to `jar`, the same bytes for the same content, in one step."""
+    compiled = {path.relative_to(classes): path.read_bytes() for path in sorted(classes.glob("**/*.class"))}
     resources = {
         "META-INF/MANIFEST.MF": b"Manifest-Version: 1.0\r\n\r\n",
         "META-INF/services/org.apache.spark.status.AppHistoryServerPlugin": (
@@ -122,66 +123,88 @@ def write_jar(jar: Path, classes: Path, digest: str) -> None:
         ),
         "saltwise/functions.json": (ROOT / "sql" / "functions.json").read_bytes(),
         "saltwise/version.txt": version.encode(),
-        "saltwise/links.txt": links_of([path.read_bytes() for path in sorted(classes.glob("**/*.class"))]).encode(),
+        "saltwise/links.txt": links_of(compiled).encode(),
         DIGEST: digest.encode(),
     }
     part = jar.with_suffix(".part")
     with ZipFile(part, "w") as archive:
         for name, content in resources.items():
             archive.writestr(ZipInfo(name), content, ZIP_DEFLATED)
-        for path in sorted(classes.glob("**/*.class")):
-            archive.writestr(ZipInfo(str(path.relative_to(classes))), path.read_bytes(), ZIP_DEFLATED)
+        for path, content in compiled.items():
+            archive.writestr(ZipInfo(str(path)), content, ZIP_DEFLATED)
     part.replace(jar)
 
 
-def links_of(classes: list[bytes]) -> str:
+def links_of(classes: dict[Path, bytes]) -> str:
     """Return what class files use of Spark: a line for each class, with its methods and fields, between tabs.
 
-    The plugin compares them with the Spark that runs (SparkLinks.scala).
+    A line begins with what the class must be, "class", "interface", or "either" where only its name is used. Class
+    files that extend something have lines, too, which begin with "ours". The plugin compares all with the Spark that
+    runs (SparkLinks.scala).
     """
     used: dict[str, set[str]] = {}
-    for content in classes:
-        for owner, member in members_used(content):
+    kinds: dict[str, str] = {}
+    ours = []
+    for path in sorted(classes):
+        constants, parents = read_class(classes[path])
+        if any(parent.startswith("org/apache/spark/") for parent in parents):
+            ours.append(["ours", str(path.with_suffix(""))])
+        for owner, member, kind in members_used(constants):
             if owner.startswith("org/apache/spark/") and not owner.startswith("org/apache/spark/sql/saltwise/"):
                 used.setdefault(owner, set()).add(member)
-    return "".join("\t".join([owner.replace("/", "."), *sorted(used[owner] - {""})]) + "\n" for owner in sorted(used))
+                if kind:
+                    kinds[owner] = kind
+    lines = [[kinds.get(owner, "either"), owner, *sorted(used[owner] - {""})] for owner in sorted(used)]
+    return "".join(
+        "\t".join([kind, owner.replace("/", "."), *members]) + "\n" for kind, owner, *members in [*lines, *ours]
+    )
 
 
-def members_used(content: bytes) -> list[tuple[str, str]]:
-    """Return the class, and the name and type, of each method and field in the constant pool of a class file; and each
-    class, with an empty name.
+class Constants(dict[int, tuple[int, bytes]]):
+    """The constant pool of a class file: of each number its tag and its bytes."""
 
-    The format is that of the Java Virtual Machine Specification, section 4.4.
+    def text(self, number: int) -> str:
+        return self[number][1][2:].decode("utf-8", "replace")
+
+    def class_name(self, number: int) -> str:
+        return self.text(struct.unpack(">H", self[number][1])[0])
+
+
+def read_class(content: bytes) -> tuple[Constants, list[str]]:
+    """Return the constants of a class file, and what it extends.
+
+    The format is that of the Java Virtual Machine Specification, sections 4.1 and 4.4.
     """
-    pool: dict[int, tuple[int, bytes]] = {}
+    constants = Constants()
     at, number = 10, 1
     (count,) = struct.unpack_from(">H", content, 8)
     while number < count:
         tag = content[at]
         size = 2 + struct.unpack_from(">H", content, at + 1)[0] if tag == UTF8 else SIZES[tag]
-        pool[number] = tag, content[at + 1 : at + 1 + size]
+        constants[number] = tag, content[at + 1 : at + 1 + size]
         at += 1 + size
         number += 2 if tag in TWO_PLACES else 1
+    _, _, above, interfaces = struct.unpack_from(">4H", content, at)
+    parents = [above, *struct.unpack_from(f">{interfaces}H", content, at + 8)]
+    return constants, [constants.class_name(parent) for parent in parents if parent]
 
-    def text(number: int) -> str:
-        return pool[number][1][2:].decode("utf-8", "replace")
 
-    def two(value: bytes) -> tuple[int, int]:
-        return struct.unpack(">HH", value)
-
+def members_used(constants: Constants) -> list[tuple[str, str, str]]:
+    """Return the class, and the name and type, of each method and field among the constants, and "class" or "interface"
+    for methods; and each class, with an empty name.
+    """
     found = []
-    for tag, value in pool.values():
+    for number, (tag, value) in constants.items():
         if tag in MEMBERS:
-            owner, name_and_type = two(value)
-            name, kind = two(pool[name_and_type][1])
-            (owner_name,) = struct.unpack(">H", pool[owner][1])
+            owner, name_and_type = struct.unpack(">HH", value)
+            name, kind = map(constants.text, struct.unpack(">HH", constants[name_and_type][1]))
             # A class forwards to all methods of its traits, also to those that another Spark lacks and nobody calls.
-            forwards = tag == INTERFACE_METHOD and text(name).endswith("$") and text(name) != "$init$"
+            forwards = tag == INTERFACE_METHOD and name.endswith("$") and name != "$init$"
             if not forwards:
-                found.append((text(owner_name), text(name) + text(kind)))
+                owner_kind = {METHOD: "class", INTERFACE_METHOD: "interface"}.get(tag, "")
+                found.append((constants.class_name(owner), name + kind, owner_kind))
         elif tag == CLASS:
-            (name,) = struct.unpack(">H", value)
-            found.append((text(name), ""))
+            found.append((constants.class_name(number), "", ""))
     return found
 
 

@@ -44,9 +44,13 @@ def no_java(build: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def class_that_calls(owner: str, name: str, kind: str) -> bytes:
-    """Return the begin of a class file, up to its constant pool: Methodref(Class(owner), NameAndType(name, kind))."""
+    """Return the begin of a class file, with the constants Methodref(Class(owner), NameAndType(name, kind)).
+
+    It extends the class that it calls.
+    """
     texts = [b"\x01" + len(text).to_bytes(2, "big") + text.encode() for text in (owner, name, kind)]
-    return b"\xca\xfe\xba\xbe\0\0\0\x34\0\x07" + b"".join(texts) + b"\x07\0\x01\x0c\0\x02\0\x03\x0a\0\x04\0\x05"
+    constants = b"".join(texts) + b"\x07\0\x01\x0c\0\x02\0\x03\x0a\0\x04\0\x05"
+    return b"\xca\xfe\xba\xbe\0\0\0\x34\0\x07" + constants + b"\0\x21\0\x04\0\x04\0\0"
 
 
 COMPILED = class_that_calls("org/apache/spark/SparkContext", "stop", "()V")
@@ -84,7 +88,7 @@ def test_a_jar_holds_the_classes_the_manifest_of_functions_and_the_version(build
         ]
         assert archive.read("saltwise/functions.json") == b"{}"
         assert archive.read("saltwise/version.txt").decode() == build.version
-        assert archive.read("saltwise/links.txt") == b"org.apache.spark.SparkContext\tstop()V\n"
+        assert archive.read("saltwise/links.txt") == b"class\torg.apache.spark.SparkContext\tstop()V\nours\torg.One\n"
         assert archive.read("org/One.class") == COMPILED
 
 

@@ -1,14 +1,14 @@
-"""Off means off: plans are Spark's own, a missing plugin is named, and one that does not fit steps aside."""
+"""Off means off: plans are Spark's own, and a missing plugin is named."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
-from zipfile import ZipFile
 
 import pytest
 from pyspark.sql import SparkSession
@@ -76,36 +76,6 @@ for name, call in calls.items():
 print(json.dumps(answer))
 """
 
-# Two queries and the hint, on a plugin that lacks a class.
-WITH_A_PLUGIN_THAT_DOES_NOT_FIT = """
-import json, sys
-from pyspark.sql import SparkSession
-
-jar, extension = sys.argv[1:]
-spark = (
-    SparkSession.builder.master("local[2]")
-    .config("spark.ui.enabled", "false")
-    .config("spark.sql.shuffle.partitions", "4")
-    .config("spark.jars", jar)
-    .config("spark.sql.extensions", extension)
-    .config("spark.saltwise.enabled", "true")
-    .config("spark.saltwise.strategy", "pkg")
-    .getOrCreate()
-)
-asked = json.load(sys.stdin)
-for view in asked["views"]:
-    spark.sql(view)
-print(json.dumps({
-    "plans": [spark.sql("EXPLAIN " + query).first()[0] for query in asked["queries"]],
-    "rows": [sorted(map(list, spark.sql(query).collect())) for query in asked["queries"]],
-}))
-"""
-
-LOGGED = (
-    "Saltwise went on without {part}, which failed: queries run as Spark plans them; "
-    "further failures of it are not logged."
-)
-
 
 @pytest.fixture(scope="module")
 def without_plugin() -> dict[str, Any]:
@@ -113,11 +83,16 @@ def without_plugin() -> dict[str, Any]:
     return answer
 
 
-def run(script: str, *arguments: str, queries: list[str]) -> tuple[dict[str, Any], str]:
-    """Run a script in a Python and a Spark of its own; return what it answers, and its log."""
+def run(script: str, *arguments: str, queries: list[str], home: Path | None = None) -> tuple[dict[str, Any], str]:
+    """Run a script in a Python and a Spark of its own, or the one at `home`; return what it answers, and its log."""
     asked = json.dumps({"views": VIEWS, "queries": queries})
     done = subprocess.run(
-        [sys.executable, "-c", script, *arguments], input=asked, capture_output=True, text=True, check=False
+        [sys.executable, "-c", script, *arguments],
+        env={**os.environ, "SPARK_HOME": str(home)} if home else None,
+        input=asked,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -173,74 +148,3 @@ def test_configuring_a_spark_that_runs_already_is_refused(without_plugin: dict[s
         "Spark is running already and reads spark.jars only when it starts: call saltwise.configure before "
         "the first session of this process (in a notebook: restart the kernel).",
     ]
-
-
-def changed_jar(spark: SparkSession, folder: Path, changes: dict[str, bytes | None]) -> str:
-    """Return a copy of the plugin's jar in which some files have another content, or are missing."""
-    jar = folder / "changed.jar"
-    with ZipFile(saltwise.jar_path(spark.version)) as whole, ZipFile(jar, "w") as changed:
-        assert set(changes) <= set(whole.namelist())
-        for name in whole.namelist():
-            content = changes.get(name, whole.read(name))
-            if content is not None:
-                changed.writestr(name, content)
-    return str(jar)
-
-
-@pytest.mark.parametrize(
-    ("used", "lacking"),
-    [
-        (b"org.apache.spark.sql.execution.NoSuchExec\t<init>()V\n", "org.apache.spark.sql.execution.NoSuchExec"),
-        (
-            b"org.apache.spark.sql.execution.SparkPlan\tchildren()Lscala/collection/immutable/List;\n",
-            "org.apache.spark.sql.execution.SparkPlan.children()Lscala/collection/immutable/List;",
-        ),
-    ],
-)
-def test_where_spark_lacks_what_the_plugin_uses_it_stays_off_and_says_what(
-    spark: SparkSession, tmp_path: Path, used: bytes, lacking: str
-) -> None:
-    jar = changed_jar(spark, tmp_path, {"saltwise/links.txt": used})
-    answer, log = run(WITH_A_PLUGIN_THAT_DOES_NOT_FIT, jar, EXTENSION, queries=QUERIES[:2])
-    for view in VIEWS:
-        spark.sql(view)
-    assert answer["rows"] == [sorted(map(list, spark.sql(query).collect())) for query in QUERIES[:2]]
-    assert [plan for plan in answer["plans"] if "Skew" in plan] == []
-    assert log.count(f"Saltwise stays off, because Spark {spark.version} has no {lacking}.") == 1
-
-
-def test_a_class_that_cannot_link_leaves_the_plan_alone_and_logs_once(spark: SparkSession, tmp_path: Path) -> None:
-    missing = "org/apache/spark/sql/saltwise/routing/SkewReceiveExec.class"
-    jar = changed_jar(spark, tmp_path, {missing: None})
-    queries = [*QUERIES[:2], QUERIES[0].replace("SELECT", "SELECT /*+ SKEW_GROUPBY(dchoices) */")]
-
-    answer, log = run(WITH_A_PLUGIN_THAT_DOES_NOT_FIT, jar, EXTENSION, queries=queries)
-
-    for view in VIEWS:
-        spark.sql(view)
-    stock = [sorted(map(list, spark.sql(query).collect())) for query in [*QUERIES[:2], QUERIES[0]]]
-    assert answer["rows"] == stock
-    assert [plan for plan in answer["plans"] if "Skew" in plan] == []
-    assert log.count(LOGGED.format(part="SkewAggregation")) == 1
-    assert "java.lang.NoClassDefFoundError: org/apache/spark/sql/saltwise/routing/SkewReceiveExec" in log
-
-
-@pytest.mark.parametrize(
-    ("missing", "part"),
-    [
-        ("placement/PlaceKey", "PlaceGroups"),
-        ("report/GroupsOfPlan", "GroupByListener"),
-        ("report/Reports$", "Reports"),
-    ],
-)
-def test_a_part_that_cannot_be_loaded_ends_neither_queries_nor_the_application(
-    spark: SparkSession, tmp_path: Path, missing: str, part: str
-) -> None:
-    jar = changed_jar(spark, tmp_path, {f"org/apache/spark/sql/saltwise/{missing}.class": None})
-
-    answer, log = run(WITH_A_PLUGIN_THAT_DOES_NOT_FIT, jar, EXTENSION, queries=QUERIES[:2])
-
-    for view in VIEWS:
-        spark.sql(view)
-    assert answer["rows"] == [sorted(map(list, spark.sql(query).collect())) for query in QUERIES[:2]]
-    assert log.count(LOGGED.format(part=part)) == 1

@@ -25,28 +25,49 @@ import org.apache.spark.ui.{SparkUITab, UIUtils}
  */
 object SparkCompat {
 
+  /**
+   * The first of what is called by name that this Spark lacks; None if it has all. Without it equal
+   * keys might be told apart, or a job might end. The build finds it in no class file.
+   */
+  def lacking: Option[String] = Seq(
+    "StringType.supportsBinaryEquality" -> (!since(4, 0) || binaryEquality.nonEmpty),
+    RowChecksums -> (!since(4, 1) || SQLConf.containsConfigKey(RowChecksums)),
+    s"ShuffleDependency.$RowsMustAgree" -> (!since(4, 2) || rowsMustAgree.nonEmpty),
+    newExchange.name -> newExchange.isKnown,
+    newAggregate.name -> newAggregate.isKnown,
+    newScalarSubquery.name -> newScalarSubquery.isKnown
+  ).collectFirst { case (name, false) => name }
+
+  private def since(major: Int, minor: Int): Boolean = {
+    val Array(ours, next) = SPARK_VERSION.split('.').take(2).map(_.toInt)
+    ours > major || ours == major && next >= minor
+  }
+
   /** An exchange. With the default origin, AQE keeps its number of partitions. */
   def exchange(
       partitioning: Partitioning,
       child: SparkPlan,
-      origin: ShuffleOrigin = REPARTITION_BY_NUM): ShuffleExchangeExec = {
-    val noAdvisorySize: Option[Long] = None
-    val notPipelined = java.lang.Boolean.TYPE -> java.lang.Boolean.FALSE
-    construct[ShuffleExchangeExec](
-      Seq(partitioning, child, origin, noAdvisorySize), later = Seq(notPipelined))
-  }
+      origin: ShuffleOrigin = REPARTITION_BY_NUM): ShuffleExchangeExec =
+    newExchange(partitioning, child, origin)
+
+  private lazy val newExchange = new Constructor[ShuffleExchangeExec](
+    Seq(classOf[Partitioning], classOf[SparkPlan], classOf[ShuffleOrigin]),
+    later = Seq(NoOption, No)) // no advisory size; not pipelined
 
   /** An aggregate over all rows. */
   def aggregate(result: NamedExpression, child: LogicalPlan): Aggregate =
-    construct[Aggregate](Seq(Nil, Seq(result), child), later = Seq(NoOption))
+    newAggregate(Nil, Seq(result), child)
 
-  def scalarSubquery(plan: LogicalPlan): ScalarSubquery = {
-    val (noOuterReferences, noJoinConditions) = (Seq.empty[Expression], Seq.empty[Expression])
-    val (noHint, noCountBug, noSingleJoin) = (NoOption, NoOption, NoOption)
-    construct[ScalarSubquery](
-      Seq(plan, noOuterReferences, NamedExpression.newExprId, noJoinConditions),
-      later = Seq(noHint, noCountBug, noSingleJoin))
-  }
+  private lazy val newAggregate = new Constructor[Aggregate](
+    Seq(classOf[Seq[_]], classOf[Seq[_]], classOf[LogicalPlan]), later = Seq(NoOption)) // no hint
+
+  /** A subquery without outer references and join conditions. */
+  def scalarSubquery(plan: LogicalPlan): ScalarSubquery =
+    newScalarSubquery(plan, Nil, NamedExpression.newExprId, Nil)
+
+  private lazy val newScalarSubquery = new Constructor[ScalarSubquery](
+    Seq(classOf[LogicalPlan], classOf[Seq[_]], classOf[ExprId], classOf[Seq[_]]),
+    later = Seq(NoOption, NoOption, NoOption)) // no hint, no count bug, no single join
 
   /** Called by name, because from Spark 4.0 only a subclass of `SparkSession` has this method. */
   def state(session: SparkSession): SessionState =
@@ -78,11 +99,16 @@ object SparkCompat {
    * reads of one map task must be worth the same, whichever run wrote them.
    */
   def letRowsDiffer(shuffle: ShuffleDependency[_, _, _]): Unit =
-    shuffle.getClass.getDeclaredFields.find(_.getName == "_checksumMismatchFullRetryEnabled")
-      .foreach { field =>
-        field.setAccessible(true)
-        field.setBoolean(shuffle, false)
-      }
+    rowsMustAgree.foreach(_.setBoolean(shuffle, false))
+
+  private val RowsMustAgree = "_checksumMismatchFullRetryEnabled"
+
+  private lazy val rowsMustAgree = {
+    val field = classOf[ShuffleDependency[_, _, _]].getDeclaredFields
+      .find(_.getName == RowsMustAgree)
+    field.foreach(_.setAccessible(true))
+    field
+  }
 
   /** Whether equal strings of this type may have different bytes. Spark 3.5 has no collations. */
   def isCollated(string: StringType): Boolean =
@@ -96,16 +122,14 @@ object SparkCompat {
     Class.forName("org.apache.spark.sql.catalyst.expressions.CollationKey")
       .getConstructor(classOf[Expression]).newInstance(string).asInstanceOf[Expression]
 
-  /** A page of Spark's UI. How many defaults follow these four arguments differs between lines. */
+  /** A page of Spark's UI. */
   def page(request: AnyRef, title: String, content: => Seq[Node], tab: SparkUITab): Seq[Node] = {
     val page = UIUtils.getClass.getMethods.filter(_.getName == "headerSparkPage")
       .maxBy(_.getParameterCount)
-    val defaults: Seq[AnyRef] = page.getParameterTypes.toSeq.drop(4).map {
-      case java.lang.Boolean.TYPE => Boolean.box(false)
-      case option if option == classOf[Option[_]] => None
-      case other => throw new NoSuchMethodError(s"headerSparkPage has an argument of $other")
-    }
-    page.invoke(UIUtils, Seq[AnyRef](request, title, () => content, tab) ++ defaults: _*)
+    // No text of help, and no script for graphs, tables or a time line.
+    val more = valuesOf(page.getParameterTypes.toSeq.drop(4), Seq(NoOption, No, No, No))
+      .getOrElse(throw new NoSuchMethodError(s"$page has parameters that are not known"))
+    page.invoke(UIUtils, Seq[AnyRef](request, title, () => content, tab) ++ more: _*)
       .asInstanceOf[Seq[Node]]
   }
 
@@ -130,21 +154,34 @@ object SparkCompat {
         classOf[String], classOf[String], classOf[Seq[_]])
       .invoke(coordinator, store, host, executor, Nil)
 
-  private val NoOption = classOf[Option[_]] -> None
+  private type Parameter = (Class[_], AnyRef)
+  private val NoOption: Parameter = classOf[Option[_]] -> None
+  private val No: Parameter = java.lang.Boolean.TYPE -> java.lang.Boolean.FALSE
+
+  /** The values of the last parameters; None where there is one that no supported line has. */
+  private def valuesOf(types: Seq[Class[_]], known: Seq[Parameter]): Option[Seq[AnyRef]] =
+    if (known.map(_._1).startsWith(types)) Some(known.take(types.length).map(_._2)) else None
 
   /**
-   * Calls the longest constructor.
+   * The longest constructor of a node.
    *
-   * @param later the types and values of parameters that some lines have after `arguments`. Of a
-   *              parameter that none of them has, the meaning would be guessed, so it is an error.
+   * @param first the types of the parameters that all lines have
+   * @param later the types and values of those that only some lines have, after these. Of any
+   *              other one the value would be guessed.
    */
-  private def construct[T](arguments: Seq[AnyRef], later: Seq[(Class[_], AnyRef)])(
-      implicit node: ClassTag[T]): T = {
-    val constructor = node.runtimeClass.getConstructors.maxBy(_.getParameterCount)
-    val more = constructor.getParameterTypes.toSeq.drop(arguments.length)
-    if (!later.map(_._1).startsWith(more)) throw new NoSuchMethodError(
-      s"${node.runtimeClass.getName} has parameters that are not known: ${more.mkString(", ")}")
-    constructor.newInstance(arguments ++ later.take(more.length).map(_._2): _*).asInstanceOf[T]
+  private final class Constructor[T](first: Seq[Class[_]], later: Seq[Parameter])(
+      implicit node: ClassTag[T]) {
+    private val constructor = node.runtimeClass.getConstructors.maxBy(_.getParameterCount)
+    private val types = constructor.getParameterTypes.toSeq
+    private val more =
+      if (types.startsWith(first)) valuesOf(types.drop(first.length), later) else None
+
+    def name: String = s"constructor of ${node.runtimeClass.getSimpleName} that it knows"
+
+    def isKnown: Boolean = more.nonEmpty
+
+    def apply(arguments: AnyRef*): T =
+      constructor.newInstance(arguments ++ more.get: _*).asInstanceOf[T]
   }
 }
 

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.saltwise.compat
 
 import java.lang.invoke.MethodType
-import java.lang.reflect.Executable
+import java.lang.reflect.{Executable, Method, Modifier}
 
 import scala.collection.mutable
 import scala.io.{Codec, Source}
@@ -13,43 +13,71 @@ import scala.util.Using
  */
 object SparkLinks {
   private val Resource = "/saltwise/links.txt"
-  private type Members = Set[String]
 
-  /** The first class, method or field that this Spark lacks; None if it has all. */
+  /** Names and types of methods and fields: those that can be called, and those without a body. */
+  private case class Members(there: Set[String], open: Set[String])
+
+  /** The first class, method, field or constructor that this Spark lacks; None if it has all. */
   lazy val missing: Option[String] = {
+    val resource = Option(getClass.getResourceAsStream(Resource))
+      .getOrElse(throw new NoSuchElementException(s"the plugin's jar has no $Resource"))
+    val lines = Using.resource(Source.fromInputStream(resource)(Codec.UTF8))(_.getLines().toList)
     val known = mutable.Map.empty[Class[_], Members]
-    val lines = Option(getClass.getResourceAsStream(Resource)).toSeq.flatMap { stream =>
-      Using.resource(Source.fromInputStream(stream)(Codec.UTF8))(_.getLines().toList)
-    }
-    lines.iterator.flatMap(line => lacks(line.split('\t').toList, known)).find(_ => true)
+    lines.iterator.map(_.split('\t').toSeq)
+      .flatMap(line => lacks(line.head, line(1), line.drop(2), known))
+      .find(_ => true)
+      .orElse(SparkCompat.lacking)
   }
 
-  private def lacks(used: List[String], known: mutable.Map[Class[_], Members]): Option[String] =
+  /**
+   * @param kind "class" or "interface" of Spark, "either" where it does not matter, or "ours" for
+   *             a class of the plugin, which must have all methods that Spark calls
+   */
+  private def lacks(
+      kind: String, name: String, used: Seq[String],
+      known: mutable.Map[Class[_], Members]): Option[String] =
     try {
-      val has = members(Class.forName(used.head, false, getClass.getClassLoader), known)
-      used.tail.find(!has.contains(_)).map(member => s"${used.head}.$member")
+      val owner = Class.forName(name, false, getClass.getClassLoader)
+      lazy val members = membersOf(owner, known)
+      if (kind == "ours") {
+        val open = if (Modifier.isAbstract(owner.getModifiers)) Set.empty else members.open
+        open.headOption.map(method => s"use for $name without $method")
+      } else if (kind != "either" && owner.isInterface != (kind == "interface")) {
+        Some(s"$kind $name")
+      } else {
+        used.find(each => !members.there(each) && !members.open(each))
+          .map(member => s"$name.$member")
+      }
     } catch {
-      case _: ClassNotFoundException => Some(used.head)
+      case _: ClassNotFoundException => Some(name)
+      case e: LinkageError if kind == "ours" => Some(s"use for $name: $e")
       // It also has a method of a type that is not there, and cannot be looked into. Spark itself
       // lives with such classes, where a library is left out that few need.
       case _: LinkageError => None
     }
 
-  /** The names and types of all that a class has and inherits. */
-  private def members(owner: Class[_], known: mutable.Map[Class[_], Members]): Members =
-    known.getOrElseUpdate(owner, {
+  /** All that a class has and inherits. */
+  private def membersOf(owner: Class[_], known: mutable.Map[Class[_], Members]): Members =
+    known.getOrElse(owner, {
       // What an interface does not declare, it has of Object. Object has no parent.
       val parent: Class[_] = if (owner.isInterface) classOf[Object] else owner.getSuperclass
-      val above = (parent +: owner.getInterfaces.toSeq).filter(_ != null)
-      above.foldLeft(own(owner))((all, each) => all ++ members(each, known))
+      val above = (parent +: owner.getInterfaces.toSeq).filter(_ != null).map(membersOf(_, known))
+      val mine = own(owner)
+      val there = above.foldLeft(mine.there)(_ ++ _.there)
+      val members = Members(there, above.foldLeft(mine.open)(_ ++ _.open) -- there)
+      known(owner) = members
+      members
     })
 
   private def own(owner: Class[_]): Members = {
-    val methods = owner.getDeclaredMethods.map(m => m.getName + typeOf(m, m.getReturnType))
+    val (open, closed) =
+      owner.getDeclaredMethods.toSeq.partition(method => Modifier.isAbstract(method.getModifiers))
     val constructors = owner.getDeclaredConstructors.map("<init>" + typeOf(_, Void.TYPE))
     val fields = owner.getDeclaredFields.map(f =>
       f.getName + MethodType.methodType(f.getType).toMethodDescriptorString.drop(2))
-    (methods ++ constructors ++ fields).toSet
+    def named(methods: Seq[Method]): Set[String] =
+      methods.map(m => m.getName + typeOf(m, m.getReturnType)).toSet
+    Members(named(closed) ++ constructors ++ fields, named(open))
   }
 
   private def typeOf(method: Executable, result: Class[_]): String =
