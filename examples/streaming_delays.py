@@ -15,6 +15,7 @@ from saltwise import datasets
 
 def main(spark: SparkSession) -> None:
     spark.conf.set("spark.sql.shuffle.partitions", 2)
+    spark.conf.set("spark.saltwise.report.keys", True)  # the names of airports, and not their hashes
     with TemporaryDirectory() as folder:
         flights = datasets.as_dataframe(spark, datasets.flights(), folder, "flights")
         months = str(Path(folder, "months"))

@@ -18,7 +18,7 @@ from saltwise import SaltwiseError
 from saltwise.loads import worker_loads
 
 if TYPE_CHECKING:
-    from tests.conftest import SaltwiseLines, WaitFor
+    from tests.conftest import SaltwiseLines, WaitFor, WithConf
 
 
 @pytest.fixture
@@ -124,7 +124,9 @@ def test_a_hint_on_a_dataframe_is_for_the_aggregate_that_follows(
 
 
 @pytest.mark.smoke
-def test_a_stream_is_routed_and_tells_of_its_batches(spark: SparkSession, tmp_path: Path, wait_for: WaitFor) -> None:
+def test_a_stream_is_routed_and_tells_of_its_batches(
+    spark: SparkSession, tmp_path: Path, wait_for: WaitFor, with_conf: WithConf
+) -> None:
     rows = spark.range(1000).selectExpr("if(id % 2 = 0, 'hot', cast(id % 7 as string)) AS k", "id AS v")
     for part in range(2):
         rows.where(f"id % 2 = {part} OR k = 'hot'").coalesce(1).write.mode("append").parquet(str(tmp_path / "rows"))
@@ -142,7 +144,8 @@ def test_a_stream_is_routed_and_tells_of_its_batches(spark: SparkSession, tmp_pa
         grouped = saltwise.skew_groupby(stream, "k", strategy="wchoices", partitions=4)
         writer = grouped.agg(F.sum("v").alias("s")).writeStream.format("memory").outputMode("complete")
         writer = writer.queryName("streamed").option("checkpointLocation", str(tmp_path / "checkpoint"))
-        query = writer.trigger(availableNow=True).start()
+        with with_conf({"spark.saltwise.report.keys": True}):
+            query = writer.trigger(availableNow=True).start()
         query.awaitTermination()
         # The last event of all: pyspark's client removes no listener while one is on its way, and waits for ever.
         wait_for(lambda: len(ended) == 1)

@@ -247,8 +247,27 @@ def test_drifting_batches_with_stops_and_restarts_lose_and_repeat_nothing(
     assert sink.answer() == answer_of(by_key(source.table()), 1)
 
 
+SHOWN = {"spark.saltwise.report.keys": True}
+
+
+def test_progress_has_hashes_of_hot_keys_unless_the_conf_allows_their_values(
+    source: Source, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):
+        source.add(rows=5000)
+    [[hashed]] = source.table().sparkSession.sql("SELECT xxhash64('key 1')").collect()
+    df = by_key(source.stream(), strategy="dchoices", partitions=8)
+
+    query = run(df, Sink("update", keys=1), tmp_path / "checkpoint")
+
+    assert [batch.hot[0][0] for batch in saltwise.skew_batches(query) if batch.rows] == [hashed, hashed]
+    assert "key 1" not in str(query.recentProgress)
+    query.explain()
+    assert "hot keys known: " in capsys.readouterr().out
+
+
 def test_a_head_that_drifts_is_followed_and_every_batch_is_balanced(
-    source: Source, tmp_path: Path, capsys: pytest.CaptureFixture[str], wait_for: WaitFor
+    source: Source, tmp_path: Path, capsys: pytest.CaptureFixture[str], wait_for: WaitFor, with_conf: WithConf
 ) -> None:
     for batch in range(4):
         source.add(rows=5000, rotate=10 * (batch // 2))
@@ -258,7 +277,8 @@ def test_a_head_that_drifts_is_followed_and_every_batch_is_balanced(
     session.streams.addListener(listener)
     try:
         df = by_window(source.stream(), strategy="dchoices", partitions=8)
-        query = run(df, Sink("update", keys=2), tmp_path / "checkpoint")
+        with with_conf(SHOWN):
+            query = run(df, Sink("update", keys=2), tmp_path / "checkpoint")
         batches = [batch for batch in saltwise.skew_batches(query) if batch.rows]
         wait_for(lambda: len([batch for batch in heard if batch.rows]) == 4)
     finally:
@@ -301,7 +321,7 @@ KEYS_OF_EACH_TYPE = [
     ],
 )
 def test_the_next_batch_knows_a_hot_key_of_any_type_from_its_first_row_on(
-    spark: SparkSession, source: Source, tmp_path: Path, key: str
+    spark: SparkSession, source: Source, tmp_path: Path, with_conf: WithConf, key: str
 ) -> None:
     if spark.version < "4":
         if key == LOCAL_TIME:
@@ -312,7 +332,8 @@ def test_the_next_batch_knows_a_hot_key_of_any_type_from_its_first_row_on(
     df = source.stream().withColumn("v", F.lit(7)).select(F.expr(key).alias("key"), "v")
     grouped = df.skew_groupby("key", strategy="wchoices", partitions=5)
 
-    query = run(grouped.agg(F.max("v")), Sink("update", keys=1), tmp_path / "checkpoint")
+    with with_conf(SHOWN):
+        query = run(grouped.agg(F.max("v")), Sink("update", keys=1), tmp_path / "checkpoint")
 
     first, second = saltwise.skew_batches(query)
     assert [count for _, count in first.hot] == [1000]
@@ -320,7 +341,7 @@ def test_the_next_batch_knows_a_hot_key_of_any_type_from_its_first_row_on(
 
 
 def test_a_stream_by_a_key_that_progress_cannot_show_is_left_alone_and_its_progress_can_be_read(
-    spark: SparkSession, source: Source, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, source: Source, tmp_path: Path, capsys: pytest.CaptureFixture[str], with_conf: WithConf
 ) -> None:
     if spark.version >= "4":
         pytest.skip("Spark 4 shows keys of all types that can be sorted")
@@ -328,14 +349,17 @@ def test_a_stream_by_a_key_that_progress_cannot_show_is_left_alone_and_its_progr
     df = source.stream().withColumn("v", F.lit(7)).select(F.expr(LOCAL_TIME).alias("key"), "v")
     grouped = df.skew_groupby("key", strategy="wchoices", partitions=5)
 
-    query = run(grouped.agg(F.max("v")), Sink("update", keys=1), tmp_path / "checkpoint")
+    with with_conf(SHOWN):
+        query = run(grouped.agg(F.max("v")), Sink("update", keys=1), tmp_path / "checkpoint")
 
     query.explain()
     assert "left alone: this Spark cannot show keys of TIMESTAMP_NTZ in a stream's progress" in capsys.readouterr().out
     assert query.lastProgress is not None
 
 
-def test_several_key_columns_and_several_aggregates_have_metrics_of_their_own(source: Source, tmp_path: Path) -> None:
+def test_several_key_columns_and_several_aggregates_have_metrics_of_their_own(
+    source: Source, tmp_path: Path, with_conf: WithConf
+) -> None:
     for _ in range(3):
         source.add()
     rows = source.stream().withWatermark("t", "1 minute").withColumn("even", F.col("v") % 2 == 0)
@@ -346,7 +370,8 @@ def test_several_key_columns_and_several_aggregates_have_metrics_of_their_own(so
         per_window, F.window("window", "20 minutes"), "even", strategy="pkg", partitions=3
     ).agg(F.sum("n").alias("n"))
 
-    query = run(totals, Sink("append", keys=2), tmp_path / "checkpoint")
+    with with_conf(SHOWN):
+        query = run(totals, Sink("append", keys=2), tmp_path / "checkpoint")
 
     batches = [batch for batch in saltwise.skew_batches(query) if batch.rows]
     assert {(batch.name, batch.strategy, batch.workers) for batch in batches} == {
@@ -387,7 +412,7 @@ def test_the_toggle_routes_streams_too_and_hot_keys_can_be_given(
         "spark.saltwise.hot": '[{"key": ["key 1"], "share": 0.4}]',
     }
 
-    with with_conf(confs):
+    with with_conf(confs | SHOWN):
         query = run(by_key(source.stream()), sink, tmp_path / "checkpoint")
 
     [batch] = saltwise.skew_batches(query)

@@ -41,8 +41,9 @@ class SkewBatch(Printable):
     """d, the workers that a hot key may use."""
     rows: int
     hot: tuple[tuple[Any, int], ...]
-    """The keys with a share of at least theta, and their rows as counted by sketches, highest first. A key of several
-    columns is a dict, without the window."""
+    """The keys with a share of at least theta, and their rows as counted by sketches, highest first. A key is its hash
+    of 64 bits, or its value where ``spark.saltwise.report.keys`` was true when the stream began. The value of a key of
+    several columns is a dict, without the window."""
     max_rows: int
     """Rows of the fullest worker."""
 
@@ -52,7 +53,7 @@ class SkewBatch(Printable):
         return self.max_rows * self.workers / self.rows if self.rows else 1.0
 
     def share(self, key: Any) -> float:
-        """The share of a hot key among the rows of the batch; 0.0 for any other key."""
+        """The share of a hot key, as `hot` has it, among the rows of the batch; 0.0 for any other key."""
         return dict(self.hot).get(key, 0) / self.rows if self.rows else 0.0
 
     def _parts(self) -> Iterator[str]:

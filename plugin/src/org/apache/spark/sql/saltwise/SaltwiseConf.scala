@@ -40,9 +40,9 @@ object SaltwiseConf {
     .createWithDefault(true)
 
   val ReportKeys: ConfigEntry[Boolean] = buildConf(Prefix + "report.keys")
-    .doc("Show the values of hot keys in the tab Saltwise and in its events in the event log. " +
-      "They are hashes otherwise, and who can guess a key can compute its hash. The progress of " +
-      "a stream has the values in any case, and Spark writes it to the event log.")
+    .doc("Show the values of hot keys in the tab Saltwise, in its events in the event log, and " +
+      "in the progress of streams. They are hashes otherwise, and who can guess a key can " +
+      "compute its hash.")
     .version("0.1.0")
     .booleanConf
     .createWithDefault(false)

@@ -11,12 +11,14 @@ import org.apache.spark.sql.saltwise.compat.{GroupMap, SparkCompat}
 import org.apache.spark.sql.saltwise.placement.LeftAlone
 import org.apache.spark.sql.saltwise.plan.{GroupingKeys, OrStock, SkewAggregation, SkewGroupByHint}
 import org.apache.spark.sql.saltwise.routing.{HeadKey, HotKey}
+import org.apache.spark.sql.saltwise.sketch.SketchArguments
 import org.apache.spark.sql.types.MapType
 
 /**
  * Sends each row to the worker that a router chooses, so its output is not clustered by any column.
  *
- * @param name the name of the metrics that every batch reports
+ * @param name      the name of the metrics that every batch reports
+ * @param showsKeys whether these have the values of hot keys, and not only their hashes
  */
 final case class Routed(
     name: String,
@@ -24,6 +26,7 @@ final case class Routed(
     options: SkewOptions,
     hot: Option[Seq[HotKey]],
     head: Seq[HeadKey],
+    showsKeys: Boolean,
     child: LogicalPlan)
   extends UnaryNode {
   override def output: Seq[Attribute] = child.output
@@ -31,7 +34,8 @@ final case class Routed(
   override protected def withNewChildInternal(c: LogicalPlan): Routed = copy(child = c)
 
   def exchange(rows: SparkPlan): SparkPlan = {
-    val observed = CollectMetricsExec(name, StreamMetrics.ofRows(keys, options, hot), rows)
+    val metrics = StreamMetrics.ofRows(keys, options, hot, showsKeys)
+    val observed = CollectMetricsExec(name, metrics, rows)
     val routed = SkewAggregation.route(keys, options, hot, head, child, observed)
     CollectMetricsExec(name + StreamMetrics.Received, StreamMetrics.ofWorkers(options), routed)
   }
@@ -111,7 +115,10 @@ final case class RouteStreams(session: SparkSession) extends Rule[LogicalPlan] {
       Some(s"strategy ${options.strategy.name} has no plan for streams: $StateByHash")
     } else if (keyTypes.exists(_.existsRecursively(_.isInstanceOf[MapType]))) {
       Some("a sketch takes no maps")
-    } else if (!keyTypes.forall(StreamMetrics.canShow)) {
+    } else if (showsKeys &&
+        keyTypes.exists(SketchArguments.levels(_) >= SketchArguments.MaxLevels)) {
+      Some(s"its keys have ${SketchArguments.MaxLevels} or more levels of structs and arrays")
+    } else if (showsKeys && !keyTypes.forall(StreamMetrics.canShow)) {
       val hidden = keyTypes.filterNot(StreamMetrics.canShow).head
       Some(s"this Spark cannot show keys of ${hidden.sql} in a stream's progress")
     } else if (options.workers == 1) {
@@ -134,9 +141,11 @@ final case class RouteStreams(session: SparkSession) extends Rule[LogicalPlan] {
     val (keys, rows) = (withoutWindow(GroupingKeys.of(aggregate)), aggregate.child)
     SkewAggregation.resolveHotKeys(keys, rows, options, hotInHint).fold(
       reason => LeftAlone(reason, rows),
-      routing => Routed(
-        name, keys, routing.options, routing.hot, lastHead(name, keys, routing.options), rows))
+      routing => Routed(name, keys, routing.options, routing.hot,
+        lastHead(name, keys, routing.options), showsKeys, rows))
   }
+
+  private def showsKeys: Boolean = conf.getConf(SaltwiseConf.ReportKeys)
 
   /**
    * A hot key is hot in window after window, so the key that is routed leaves the window out,
@@ -157,6 +166,6 @@ final case class RouteStreams(session: SparkSession) extends Rule[LogicalPlan] {
     SparkCompat.runningStream(session).toSeq.flatMap { query =>
       val metrics =
         query.recentProgress.toSeq.flatMap(batch => Option(batch.observedMetrics.get(name)))
-      StreamMetrics.head(metrics, keys, options)
+      StreamMetrics.head(metrics, keys, options, showsKeys)
     }
 }

@@ -40,12 +40,18 @@ object StreamMetrics {
     }.isSuccess
   }
 
-  /** The columns strategy, workers, and head, which is the [[HeadOfSketch]] of the keys. */
+  /**
+   * The columns strategy, workers, and head, which is the [[HeadOfSketch]] of the keys.
+   *
+   * @param showsKeys whether the head has the values of keys. Otherwise it has their hashes.
+   */
   def ofRows(
       keys: Seq[Expression],
       options: SkewOptions,
-      hot: Option[Seq[HotKey]]): Seq[NamedExpression] = {
+      hot: Option[Seq[HotKey]],
+      showsKeys: Boolean): Seq[NamedExpression] = {
     val item = keys match {
+      case hidden if !showsKeys => GroupingKeys.hash(hidden)
       case Seq(key) => key
       case several => CreateNamedStruct(several.zipWithIndex.flatMap {
         case (key: NamedExpression, _) => Seq(Literal(key.name), key)
@@ -80,7 +86,14 @@ object StreamMetrics {
    *
    * @param batches the metrics of the rows ([[ofRows]]) of each batch, the last one last
    */
-  def head(batches: Seq[Row], keys: Seq[Expression], options: SkewOptions): Seq[HeadKey] = {
+  def head(
+      batches: Seq[Row],
+      keys: Seq[Expression],
+      options: SkewOptions,
+      showsKeys: Boolean): Seq[HeadKey] = {
+    def hash(item: Any): Long =
+      if (showsKeys) hashOf(item, keys) else item.asInstanceOf[Long]
+
     val theta = options.parameters.theta
     val enoughRows = RowsOfHeadKey / theta
     val heads = batches.map(_.getAs[Row]("head")).reverseIterator
@@ -90,7 +103,7 @@ object StreamMetrics {
       val head = heads.next()
       rows += head.getAs[Long]("rows")
       head.getAs[scala.collection.Seq[Row]]("hot").foreach { key =>
-        counts(hash(key.getAs[Any]("item"), keys)) += key.getAs[Long]("count")
+        counts(hash(key.getAs[Any]("item"))) += key.getAs[Long]("count")
       }
     }
     counts.toSeq.collect {
@@ -99,7 +112,7 @@ object StreamMetrics {
     }.sortBy(_.hash)
   }
 
-  private def hash(item: Any, keys: Seq[Expression]): Long = {
+  private def hashOf(item: Any, keys: Seq[Expression]): Long = {
     val values = item match {
       case struct: Row if keys.length > 1 => struct.toSeq
       case value => Seq(value)
