@@ -2,15 +2,22 @@
 
     python tests/fuzz.py --mutations 1000000 [--formats sketch,function,...] [--seed 1]
 
-Cuts, flips bits, writes other counts and paths, repeats parts, nests deeply, and puts parts of one example into another.
-Where a checksum guards a format, half of the mutations are made before it is computed: an attacker computes it too. Those
-of event logs are made before the log is compressed. A reader must not raise anything but a SaltwiseError, take longer
-than a second or 64 MB, run code, or write a file; otherwise the exit status is 1.
+Cuts, flips bits, writes other counts and paths, repeats parts, nests deeply, puts parts of one example into another, and
+gives JSON other values. Where a checksum guards a format, most mutations are made before it is computed: an attacker
+computes it too. Most of those of event logs are made before the log is compressed, and some of these become very long.
+
+What could be read is used: keys are placed, a store plans, sketches are merged, findings become a page. Reading and using
+must not raise anything but a SaltwiseError, nor take more than a second of the processor and one more for each 256 KB, nor
+more than 64 MB; otherwise the exit status is 1. In Python, the memory is what the process has resident beyond what it had,
+and code that runs and files that change are noticed too. In Java, the memory is all that the thread allocates, and files
+are looked at once, in the folder in which Java runs. `java-event` reads an event as a History Server does and draws the
+tab.
 """
 
 from __future__ import annotations
 
 import argparse
+import atexit
 import json
 import os
 import random
@@ -20,12 +27,12 @@ import struct
 import sys
 import tempfile
 import time
-import tracemalloc
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,9 +42,9 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from saltwise import SaltwiseError
-from saltwise.advise.application import executions
-from saltwise.advise.event_log import MAX_LINE, event_logs
-from saltwise.advise.findings import findings
+from saltwise.advise.event_log import MAX_BLOCK, event_logs
+from saltwise.advise.page import page
+from saltwise.advise.report import Advice, advise
 from saltwise.placement.consistent_hash import ConsistentHash
 from saltwise.placement.function_json import FORMAT as FUNCTION
 from saltwise.placement.function_json import VERSION as FUNCTION_VERSION
@@ -45,26 +52,61 @@ from saltwise.placement.function_json import from_json, to_json
 from saltwise.placement.hash_pair import HashPair
 from saltwise.placement.history import PlacementHistory, Weights
 from saltwise.placement.key_groups import KeyGroups
-from saltwise.placement.partition_function import UniformHash
+from saltwise.placement.partition_function import PartitionFunction, UniformHash
 from saltwise.placement.store import FORMAT as STORE
 from saltwise.placement.store import VERSION as STORE_VERSION
 from saltwise.placement.store import PlacementStore
+from saltwise.rebalancing.key_group_history import KeyGroupHistory
+from saltwise.sketches.sliding_counts import SlidingCounts
 from saltwise.sketches.space_saving import SpaceSaving
-from saltwise.spark.state_folder import COMMIT, Commit, StateFolder
+from saltwise.spark.state_folder import COMMIT, Commit, StateFolder, StatefulAggregateError
 from saltwise.spark.state_folder import FORMAT as STATE
 from saltwise.spark.state_folder import VERSION as STATE_VERSION
-from saltwise.versioned_json import dump_versioned
+from saltwise.splitting.head_split import head_splits
+from saltwise.versioned_json import MAX_DEPTH, dump_versioned
 
 MAX_SECONDS, MAX_BYTES = 1.0, 64 << 20
+PER_SECOND = 256 << 10
+"""Bytes of an example for which it may take a second more."""
 MAX_ADDRESSES = 1 << 30
-"""Bytes that the whole process may take beyond what it had."""
-DEEP = 5_000
+"""Bytes of addresses that the whole process may take beyond what it had."""
+MAX_WRONG = 20
+"""A run ends where more than so many things were wrong."""
+COUNTS = [0, 1, 2, 10**6, 10**7, 10**8, 10**9, 2**31 - 1, 2**31, 2**32 - 1]
+NUMBERS = [b"-1", b"1000000", b"100000000", b"1000000000", b"9" * 20, b"1e999", b"0.5", b"null", b"[]", b'"x"']
+MARK = b"<b id=mark>"
+"""Must not be in a page as it is."""
 PATHS = [b"../../x", b"/etc/passwd", b"file:///etc/passwd", b"a\\u0000b", b"version=0000000001/unit=0/../x.parquet"]
+PATHS += [MARK]
+VALUES: list[Any] = [None, True, -1, 0.5, 1e308, float("inf"), float("nan"), [], {}, [[]], [0], {"x": 0}]
+VALUES += [2**63 - 1, 2**63, -(2**63) - 1, 10**20, 10**400]
+TEXTS = ["", "x", "-7", str(2**63), "9" * 5000, "\ud800", "a\x1b[31m", *(path.decode() for path in PATHS)]
+EDGES = np.array([-(2**63), -1, 0, 1, 2**63 - 1])
 ENCODINGS = ("utf-8-sig", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "utf-16", "utf-32")
 """Python runs their modules when they are used first, and that is not what the run looks for."""
 _TEXT = re.compile(rb'"[^"\\]*"')
 
 Reader = Callable[[bytes], object]
+Sign = Callable[[random.Random, bytes], bytes]
+
+
+class Meter:
+    """Measures what this process takes."""
+
+    def start(self) -> None:
+        Path("/proc/self/clear_refs").write_text("5")  # the highest resident memory is what it is now
+        self._before = _resident("VmRSS")
+        self._begun = time.process_time()
+
+    def stop(self) -> tuple[float, int]:
+        """Return the seconds of the processor since `start`, and the bytes."""
+        seconds = time.process_time() - self._begun
+        return seconds, _resident("VmHWM") - self._before
+
+
+def _resident(name: str) -> int:
+    text = Path("/proc/self/status").read_text()
+    return int(text[text.index(name) :].split(maxsplit=2)[1]) << 10
 
 
 @dataclass(frozen=True)
@@ -73,11 +115,15 @@ class Format:
 
     examples: list[bytes]
     read: Reader
-    sign: Callable[[bytes], bytes]
+    """Read an example, and use what was read."""
+    sign: Sign
     """Make damaged input pass what only finds accidents: give it the checksum that it needs, or compress it."""
     file: Path | None = None
     """Where the input lies, if it is not handed over."""
+    writes: bool = False
+    """Whether using it replaces that file."""
     max_bytes: int = MAX_BYTES
+    meter: Meter = field(default_factory=Meter)
 
 
 def sketch(folder: Path) -> Format:
@@ -87,31 +133,67 @@ def sketch(folder: Path) -> Format:
         for item in items:
             counted.offer(item)
         examples.append(counted.to_bytes())
-    sign = lambda data: data[:-4] + zlib.crc32(data[:-4]).to_bytes(4, "little")  # noqa: E731
-    return Format(examples, SpaceSaving.from_bytes, sign)
+
+    def sign(rng: random.Random, data: bytes) -> bytes:
+        return data[:-4] + zlib.crc32(data[:-4]).to_bytes(4, "little")
+
+    return Format(examples, use_sketch, sign)
+
+
+def use_sketch(data: bytes) -> None:
+    read = SpaceSaving.from_bytes(data)
+    read.merge(SpaceSaving(3, read.item_type))
+    for item in ("x", "y") if read.item_type == "string" else (7, 8):
+        read.estimate(item)
+        if read.total < 2**62:
+            read.offer(item)
+    assert SpaceSaving.from_bytes(read.to_bytes()).top() == read.top()
+    read.merge(SpaceSaving.from_bytes(data))
+
+
+FUNCTIONS: list[PartitionFunction] = [
+    HashPair(4, "string", {7: 1, -9: 3}),
+    UniformHash(9, "string"),
+    ConsistentHash(4, "string"),
+    KeyGroups(3, "string", [0, 1, 2, 1]),
+]
+RUN = Weights("string", np.arange(9), np.arange(1.0, 10.0), 60.0)
 
 
 def function(folder: Path) -> Format:
-    functions = (
-        HashPair(4, "string", {7: 1, -9: 3}),
-        UniformHash(9),
-        ConsistentHash(4, "string"),
-        KeyGroups(3, "string", [0, 1, 2, 1]),
-    )
-    examples = [to_json(each).encode() for each in functions]
-    return Format(examples, lambda data: from_json(data.decode(errors="replace")), signed(FUNCTION, FUNCTION_VERSION))
+    examples = [to_json(each).encode() for each in FUNCTIONS]
+    return Format(examples, use_function, signed(FUNCTION, FUNCTION_VERSION))
+
+
+def use_function(data: bytes) -> None:
+    read = from_json(data.decode(errors="replace"))
+    placed = read.place(EDGES)
+    assert placed.min() >= 0
+    assert placed.max() < read.workers
+    assert from_json(to_json(read)) == read
 
 
 def store(folder: Path) -> Format:
-    run = Weights("string", np.arange(9), np.arange(1.0, 10.0), 60.0)
-    PlacementStore(folder).plan(run, 3)
     file = folder / "placement.json"
-    return Format([file.read_bytes()], lambda data: PlacementStore(folder).function, signed(STORE, STORE_VERSION), file)
+    examples = []
+    for each in FUNCTIONS:
+        history = PlacementHistory()
+        history.next(RUN, 3)
+        history.function = each
+        examples.append(dump_versioned(STORE, STORE_VERSION, history.to_content()).encode())
+
+    def read(data: bytes) -> None:
+        kept = PlacementStore(folder)
+        str(kept.plan(RUN, 3))
+        assert kept.function is not None
+
+    return Format(examples, read, signed(STORE, STORE_VERSION), file, writes=True)
 
 
 def log(folder: Path) -> Format:
     file = folder / "app"
-    return Format(in_codecs(log_text()), lambda data: found_in(file), compressed, file, MAX_LINE + MAX_BYTES)
+    max_bytes = MAX_BYTES + 2 * MAX_BLOCK
+    return Format(in_codecs(log_text()), lambda data: use_log(file), compressed, file, max_bytes=max_bytes)
 
 
 def rolling_log(folder: Path) -> Format:
@@ -120,12 +202,22 @@ def rolling_log(folder: Path) -> Format:
     rolling.mkdir()
     lines = log_text().splitlines(keepends=True)
     (rolling / "events_1_app").write_bytes(b"".join(lines[:8]))
-    examples = in_codecs(b"".join(lines[8:]))
-    return Format(examples, lambda data: found_in(folder), compressed, rolling / "events_2_app", MAX_LINE + MAX_BYTES)
+    return replace(
+        log(folder),
+        examples=in_codecs(b"".join(lines[8:])),
+        read=lambda data: use_log(folder),
+        file=rolling / "events_2_app",
+    )
 
 
-def found_in(path: Path) -> object:
-    return findings(executions((line for log in event_logs(path) for line in log.lines()), with_keys=True))
+def use_log(path: Path) -> Advice:
+    """Read a log, and show what was found in each way."""
+    found = advise(event_logs(path), with_keys=True)
+    str(found)
+    json.loads(found.to_json())
+    html = page(found.findings, found.gain, "fuzz").encode()
+    assert MARK not in html
+    return found
 
 
 def log_text() -> bytes:
@@ -209,23 +301,67 @@ def in_snappy(data: bytes) -> bytes:
     return b"\x82SNAPPY\0" + bytes(8) + struct.pack(">i", len(block)) + block
 
 
-def compressed(data: bytes) -> bytes:
-    return [in_zstd, in_lz4, in_snappy][len(data) % 3](data)
+def compressed(rng: random.Random, data: bytes) -> bytes:
+    """Compress a log. Some become very long first, by what takes few bytes afterwards."""
+    if rng.random() < 0.05:
+        part = rng.choice([b"\n", b" ", b"[],", b'{"Event":"x"}\n', data + b"\n"])
+        data += part * ((1 << rng.randrange(10, 25)) // len(part))
+    return rng.choice([in_zstd, in_lz4, in_snappy])(data)
 
 
 def state(folder: Path) -> Format:
-    history = PlacementHistory()
-    history.next(Weights("string", np.arange(9), np.arange(1.0, 10.0), 60.0), 3)
+    placed, groups = PlacementHistory(), KeyGroupHistory(4)
+    placement = placed.next(RUN, 3)
+    groups.next(np.arange(4.0), np.ones(4), 2, "flux", "string")
+    heads: SlidingCounts[int | None] = SlidingCounts(1000, 0.001)
+    heads.offer_together({7: 600, None: 400})
     columns = StructType().add("k0", "string").add("hash", "long").add("n", "decimal(10,2)")
     files = {0: {"version=0000000001/unit=0/part-0.parquet": 17}, -1: {}}
-    commit = Commit(1, 4, history, None, 77, files, (), columns, columns, {"n": "sum(v) AS n"}, ["sum"], None)
+    commit = Commit(1, 4, placed, heads, 77, files, (), columns, columns, {"n": "sum(v) AS n"}, ["sum"], placement)
     opened = StateFolder(folder, commit)
-    file = folder / COMMIT
-    return Format([file.read_bytes()], lambda data: opened.read(), signed(STATE, STATE_VERSION), file)
+
+    def read(data: bytes) -> None:
+        last = opened.read()
+        assert repr(last.placement)
+        assert last.to_json()
+        if last.heads is not None:
+            head_splits(last.heads, 3)
+        if isinstance(last.history, KeyGroupHistory):
+            # A planner may take its time with many groups.
+            if last.history.groups < 100:
+                ones = np.ones(last.history.groups)
+                last.history.next(ones, ones, 2, "flux", "string")
+        else:
+            last.history.next(RUN, 3)
+        assert all((folder / name).resolve().is_relative_to(folder) for each in last.files.values() for name in each)
+        with suppress(StatefulAggregateError):
+            # The files are not there, so no session is asked.
+            if any(last.files.values()) and last.state is not None:
+                opened.rows(None, last.state, last.files.values())  # type: ignore[arg-type]
+
+    examples = [each.to_json().encode() for each in (commit, replace(commit, history=groups, heads=None))]
+    return Format(examples, read, signed(STATE, STATE_VERSION), folder / COMMIT)
 
 
-def in_java(read: Callable[[Any, bytes], object]) -> Reader:
-    """Return what reads with the plugin's own reader, in a session of its own."""
+class JavaMeter(Meter):
+    """Measures what the thread of Java takes that answers this one."""
+
+    def __init__(self, jvm: Any) -> None:
+        self._threads = jvm.java.lang.management.ManagementFactory.getThreadMXBean()
+
+    def start(self) -> None:
+        self._nanos, self._allocated = self._now()
+
+    def stop(self) -> tuple[float, int]:
+        nanos, allocated = self._now()
+        return (nanos - self._nanos) / 1e9, allocated - self._allocated
+
+    def _now(self) -> tuple[int, int]:
+        return self._threads.getCurrentThreadCpuTime(), self._threads.getCurrentThreadAllocatedBytes()
+
+
+def in_java(format: Format, read: Callable[[Any, bytes], object]) -> Format:
+    """Return a format that the plugin reads, in a session of its own."""
     from pyspark.errors import IllegalArgumentException
 
     jvm: Any = plain_session()._jvm
@@ -240,7 +376,15 @@ def in_java(read: Callable[[Any, bytes], object]) -> Reader:
                 raise SaltwiseError(str(error)) from error
             raise
 
-    return reader
+    return replace(format, read=reader, meter=JavaMeter(jvm))
+
+
+@cache
+def java_folder() -> Path:
+    """The folder in which Java runs. It stays as long as the process."""
+    folder = tempfile.TemporaryDirectory(prefix="saltwise-java-")
+    atexit.register(folder.cleanup)
+    return Path(folder.name)
 
 
 def plain_session() -> Any:
@@ -248,18 +392,37 @@ def plain_session() -> Any:
 
     import saltwise
 
-    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-    return saltwise.configure(builder).getOrCreate()
+    here = Path.cwd()
+    os.chdir(java_folder())
+    try:
+        builder = SparkSession.builder.master("local[1]").config("spark.ui.port", "0")
+        return saltwise.configure(builder).getOrCreate()
+    finally:
+        os.chdir(here)
 
 
 def java_sketch(folder: Path) -> Format:
-    read = in_java(lambda plugin, data: plugin.sketch.ItemSketch.deserialize(bytearray(data)))
-    return replace(sketch(folder), read=read)
+    def read(plugin: Any, data: bytes) -> None:
+        sketch = plugin.sketch.ItemSketch.deserialize(bytearray(data))
+        sketch.merge(plugin.sketch.ItemSketch.deserialize(bytearray(data)))
+        plugin.sketch.ItemSketch.deserialize(sketch.serialize())
+
+    values = ["struct('a' AS s, array(1, null) AS a)", "CAST(1.5 AS DECIMAL(20, 3))", "X'00ff'", "array(struct(1.5D))"]
+    sketches = ", ".join(f"space_saving_agg({value}, 3)" for value in values)
+    [row] = plain_session().sql(f"SELECT {sketches}").collect()
+    plain = sketch(folder)
+    return in_java(replace(plain, examples=[*plain.examples, *map(bytes, row)]), read)
 
 
 def java_function(folder: Path) -> Format:
-    read = in_java(lambda plugin, data: plugin.placement.PartitionFunction.fromJson(data.decode(errors="replace")))
-    return replace(function(folder), read=read)
+    def read(plugin: Any, data: bytes) -> None:
+        functions = plugin.placement.PartitionFunction
+        saved = functions.fromJson(data.decode(errors="replace"))
+        for key in EDGES.tolist():
+            assert 0 <= saved.function().place(key) < saved.function().workers()
+        functions.fromJson(functions.toJson(saved.function(), "string"))
+
+    return in_java(function(folder), read)
 
 
 def java_hot(folder: Path) -> Format:
@@ -272,11 +435,80 @@ def java_hot(folder: Path) -> Format:
         json.dumps([{"key": key, "share": 0.17}]).encode(),
         json.dumps([{"key": [None] * len(key)}, {"key": key}]).encode(),
     ]
-    read = in_java(lambda plugin, data: plugin.routing.HotKeys.parse(data.decode(errors="replace"), grouping))
-    return Format(examples, read, lambda data: data)
+    return in_java(
+        Format(examples, lambda data: None, unsigned),
+        lambda plugin, data: plugin.routing.HotKeys.parse(data.decode(errors="replace"), grouping),
+    )
 
 
-IN_JAVA = {"java-sketch": java_sketch, "java-function": java_function, "java-hot": java_hot}
+def java_event(folder: Path) -> Format:
+    """Our events in an event log, as a History Server reads and draws them."""
+    from py4j.protocol import Py4JJavaError
+
+    spark = plain_session()
+    jvm, context = spark._jvm, spark.sparkContext._jsc.sc()
+    report = jvm.org.apache.spark.sql.saltwise.report
+    conf = context.conf().clone().set("spark.sql.ui.retainedExecutions", "3")
+    kept = jvm.org.apache.spark.status.ElementTrackingStore(jvm.org.apache.spark.util.kvstore.InMemoryStore(), conf)
+    listener, store = report.ReportListener(conf, kept), report.ReportStore(kept)
+    tab = report.SaltwiseTab(store, context.ui().get())
+    pages = [report.AllGroupsPage(tab), report.OneGroupPage(tab)]
+    answer = jvm.java.util.concurrent.atomic.AtomicReference()
+    request = request_of(spark, answer)
+
+    def read(plugin: Any, data: bytes) -> None:
+        try:
+            event = jvm.org.apache.spark.util.JsonProtocol.sparkEventFromJson(data.decode(errors="replace"))
+        except Py4JJavaError as error:
+            raise SaltwiseError("Spark itself does not read it") from error
+        listener.onOtherEvent(event)
+        groups = store.groupBys()
+        answer.set("" if groups.isEmpty() else str(groups.head().id()))
+        for each in pages:
+            assert MARK not in each.render(request).mkString("").encode()
+
+    package = "org.apache.spark.sql.saltwise.report."
+    group = dict.fromkeys(("executionId", "number", "ended", "millis", "workers", "rows", "most", "read"), 3)
+    group |= dict.fromkeys(("all", "head", "raw", "states", "memory", "fingerprint"), 3)
+    texts = dict.fromkeys(("description", "operator", "strategy", "reason", "wouldRun"), "x")
+    lists = {"keys": ["k"], "functions": ["sum(v)"], "received": [1, 2], "hotKeys": ["UA"], "hotRows": [2]}
+    batch = {"run": "r", "name": "n", "batch": 1, "aggregate": "saltwise", "strategy": "dchoices", "workers": 4}
+    batch |= {"choices": 2, "rows": 9, "most": 3, "hotKeys": ["UA"], "hotRows": [2]}
+    states = {"run": "r", "batch": 1, "executors": ["1", "2"], "millis": [3, 4], "moved": 1}
+    examples = [
+        {"Event": f"{package}GroupByEvent", **group, **texts, **lists, "failed": False},
+        {"Event": f"{package}StreamBatchEvent", **batch},
+        {"Event": f"{package}StateBalanceEvent", **states},
+    ]
+    text = [json.dumps(example).encode() for example in examples]
+    return in_java(Format(text, lambda data: None, unsigned), read)
+
+
+def request_of(spark: Any, answer: Any) -> Any:
+    """Return a request of a browser whose headers and parameters all have the value of an AtomicReference."""
+    jvm, new_array = spark._jvm, spark.sparkContext._gateway.new_array
+    invoke, reflect, named = jvm.java.lang.invoke, jvm.java.lang.reflect, jvm.java.lang.Class.forName
+    arguments, kinds = new_array(jvm.java.lang.Class, 3), new_array(jvm.java.lang.Class, 1)
+    for i, name in enumerate(("java.lang.Object", "java.lang.reflect.Method", "[Ljava.lang.Object;")):
+        arguments[i] = named(name)
+    kinds[0] = named("jakarta.servlet.http.HttpServletRequest")
+    get = invoke.MethodHandles.publicLookup().bind(answer, "get", invoke.MethodType.methodType(arguments[0]))
+    handle = invoke.MethodHandles.dropArguments(get, 0, arguments)
+    handler = invoke.MethodHandleProxies.asInterfaceInstance(named("java.lang.reflect.InvocationHandler"), handle)
+    return reflect.Proxy.newProxyInstance(kinds[0].getClassLoader(), kinds, handler)
+
+
+def unsigned(rng: random.Random, data: bytes) -> bytes:
+    """Return the same: no checksum guards it."""
+    return data
+
+
+IN_JAVA = {
+    "java-sketch": java_sketch,
+    "java-function": java_function,
+    "java-hot": java_hot,
+    "java-event": java_event,
+}
 FORMATS = {
     "sketch": sketch,
     "function": function,
@@ -287,10 +519,10 @@ FORMATS = {
 }
 
 
-def signed(format: str, version: int) -> Callable[[bytes], bytes]:
+def signed(format: str, version: int) -> Sign:
     """Return what gives damaged JSON the checksum that it needs."""
 
-    def sign(data: bytes) -> bytes:
+    def sign(rng: random.Random, data: bytes) -> bytes:
         try:
             content = json.loads(data)
             content = {name: value for name, value in content.items() if name not in ("format", "version", "crc32")}
@@ -303,6 +535,8 @@ def signed(format: str, version: int) -> Callable[[bytes], bytes]:
 
 def mutated(rng: random.Random, examples: list[bytes]) -> bytes:
     data = bytearray(rng.choice(examples))
+    if rng.random() < 0.5 and (changed := revalued(rng, bytes(data))) is not None:
+        return changed
     for _ in range(rng.choice([1, 1, 2, 5])):
         at = rng.randrange(len(data) + 1)
         kind = rng.randrange(9)
@@ -311,7 +545,7 @@ def mutated(rng: random.Random, examples: list[bytes]) -> bytes:
         elif kind == 1 and at < len(data):
             data[at] ^= 1 << rng.randrange(8)
         elif kind == 2:
-            data[at : at + 4] = rng.choice([0, 1, 2**31 - 1, 2**32 - 1, 2**31]).to_bytes(4, "little")
+            data[at : at + 4] = rng.choice(COUNTS).to_bytes(4, "little")
         elif kind == 3:
             data[at:at] = data[at : at + rng.randrange(1, 40)] * rng.choice([1, 3, 50])
         elif kind == 4:
@@ -321,15 +555,77 @@ def mutated(rng: random.Random, examples: list[bytes]) -> bytes:
             numbers = [i for i, letter in enumerate(data) if 48 <= letter <= 57]
             if numbers:
                 place = rng.choice(numbers)
-                data[place : place + 1] = rng.choice([b"-1", b"99999999999999999999", b"1e999", b"null", b"[]", b'"x"'])
+                data[place : place + 1] = rng.choice([*NUMBERS, nested(rng)])
         elif kind == 6:
-            data[at:at] = rng.choice([b"[", b'{"a":']) * rng.choice([3, DEEP])
+            data[at:at] = rng.choice([b"[", b'{"a":']) * depth(rng)
         elif kind == 7 and (texts := [*_TEXT.finditer(data)]):
             chosen = rng.choice(texts)
             data[chosen.start() + 1 : chosen.end() - 1] = rng.choice(PATHS)
         else:
             del data[at : at + rng.randrange(1, 9)]
     return bytes(data)
+
+
+def revalued(rng: random.Random, data: bytes) -> bytes | None:
+    """Replace, remove or repeat some values of the JSON in a line, or in a sketch; None if that has none."""
+    if data.startswith(b"SALT"):
+        end = 9 + int.from_bytes(data[5:9], "little")
+        declared = revalued(rng, data[9:end])
+        return declared and data[:5] + len(declared).to_bytes(4, "little") + declared + data[end:]
+    lines = data.split(b"\n")
+    at = rng.randrange(len(lines))
+    try:
+        content = json.loads(lines[at])
+    except (ValueError, RecursionError):
+        return None
+    for _ in range(rng.choice([1, 1, 2, 5])):
+        places = [*places_in(content)]
+        if not places:
+            break
+        inside, name = rng.choice(places)
+        other, other_name = rng.choice(places)
+        value = inside[name]
+        kind = rng.randrange(6)
+        if isinstance(value, str) and value.startswith('{"format"'):
+            inside[name] = signed(FUNCTION, FUNCTION_VERSION)(rng, mutated(rng, [value.encode()])).decode("latin-1")
+        elif kind == 0:
+            del inside[name]
+        elif kind == 1:
+            with suppress(RecursionError):
+                inside[name] = json.loads(json.dumps(other[other_name]))
+        elif kind == 2 and isinstance(value, list):
+            inside[name] = value * 3
+        elif kind == 3 and isinstance(inside, dict):
+            inside[rng.choice(TEXTS)] = inside.pop(name)
+        else:
+            inside[name] = deepcopy(rng.choice([*COUNTS, *VALUES, *TEXTS]))
+    with suppress(RecursionError):
+        lines[at] = json.dumps(content, separators=(",", ":")).encode()
+    return b"\n".join(lines)
+
+
+def places_in(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield each place of a value: the list or the object, and the index or the name."""
+    waiting = [value]
+    while waiting:
+        inside = waiting.pop()
+        if isinstance(inside, (dict, list)):
+            for name in inside if isinstance(inside, dict) else range(len(inside)):
+                yield inside, name
+                waiting.append(inside[name])
+
+
+def depth(rng: random.Random) -> int:
+    """Return how deep to nest: a little, or about as deep as we read, as Python reads, or as Java does."""
+    around = rng.choice([MAX_DEPTH, sys.getrecursionlimit(), 1000])
+    return rng.choice([3, rng.randrange(around // 2, around + 10), 5 * around])
+
+
+def nested(rng: random.Random) -> bytes:
+    """Return JSON that is nested and whole."""
+    levels = depth(rng)
+    begin, end = rng.choice([(b"[", b"]"), (b'{"a":', b"}")])
+    return begin * levels + b"0" + end * levels
 
 
 class Watch:
@@ -388,7 +684,7 @@ def watch() -> Watch:
 
 
 def check(name: str, mutations: int, seed: int) -> tuple[Counter[str], list[str]]:
-    """Read damaged examples of a format; return how it ended, and what must not be."""
+    """Read damaged examples of a format; return how it ended, the largest figures, and what must not be."""
     with tempfile.TemporaryDirectory(prefix="saltwise-fuzz-") as name_of_folder:
         folder = Path(name_of_folder).resolve()
         format = (FORMATS | IN_JAVA)[name](folder)
@@ -399,7 +695,11 @@ def check(name: str, mutations: int, seed: int) -> tuple[Counter[str], list[str]
         for encoding in ENCODINGS:
             "".encode(encoding)
         with limited():
-            return damaged(name, format, folder, random.Random(f"{seed} {name}"), mutations)
+            before = files_in(java_folder())
+            counts, wrong = damaged(name, format, folder, random.Random(f"{seed} {name}"), mutations)
+        if files_in(java_folder()) != before:
+            wrong.append(f"{name}: Java has written {files_in(java_folder()).keys() - before.keys()}")
+        return counts, wrong
 
 
 def damaged(
@@ -409,34 +709,37 @@ def damaged(
     wrong: list[str] = []
     for i in range(mutations):
         data = mutated(rng, format.examples)
-        if rng.random() < 0.5:
-            data = format.sign(data)
+        if rng.random() < 0.75:
+            data = format.sign(rng, data)
         if format.file is not None:
             format.file.write_bytes(data)
         before = files_in(folder)
-        begun = time.perf_counter()
-        traced = i % 200 == 0
-        if traced:
-            tracemalloc.start()
+        found: list[str] = []
+        done = False
+        format.meter.start()
         with watch().over(folder) as seen:
             try:
                 format.read(data)
-                counts["read"] += 1
+                done = True
             except SaltwiseError:
-                counts["refused"] += 1
+                pass
             except Exception as error:  # noqa: BLE001 - this is what the run looks for
-                wrong.append(f"{name}: {type(error).__name__}: {error}: {data[:200]!r}")
-        seconds = time.perf_counter() - begun
-        if traced:
-            if tracemalloc.get_traced_memory()[1] > format.max_bytes:
-                wrong.append(f"{name}: too much memory: {data[:200]!r}")
-            tracemalloc.stop()
-        if seconds > MAX_SECONDS:
-            wrong.append(f"{name}: too long: {data[:200]!r}")
-        wrong += [f"{name}: {event}: {data[:200]!r}" for event in seen]
-        if files_in(folder) != before:
-            wrong.append(f"{name}: a file was written: {data[:200]!r}")
-        if len(wrong) > 20:
+                found.append(f"{type(error).__name__}: {error}")
+        seconds, size = format.meter.stop()
+        counts.update(mutations=1, read=done, refused=not done and not found)
+        counts["milliseconds"] = max(counts["milliseconds"], round(1000 * seconds))
+        counts["megabytes"] = max(counts["megabytes"], size >> 20)
+        if size > format.max_bytes:
+            found.append(f"{size >> 20} MB")
+        if seconds > MAX_SECONDS + len(data) / PER_SECOND:
+            found.append(f"{seconds:.1f} s")
+        after = files_in(folder)
+        if done and format.writes and format.file is not None:
+            after[format.file] = before[format.file]
+        if after != before:
+            found.append("a file was written")
+        wrong += [f"{name}: mutation {i}: {each:.500}: {data[:200]!r}" for each in [*found, *seen]]
+        if len(wrong) > MAX_WRONG:
             break
     return counts, wrong
 
@@ -449,8 +752,10 @@ def main() -> int:
     given = parser.parse_args()
     failed = False
     for name in given.formats:
+        begun = time.perf_counter()
         counts, wrong = check(name, given.mutations, given.seed)
-        print(json.dumps({"format": name, "mutations": given.mutations, **counts, "wrong": len(wrong)}), flush=True)
+        seconds = round(time.perf_counter() - begun)
+        print(json.dumps({"format": name, **counts, "wrong": len(wrong), "seconds": seconds}), flush=True)
         print(*wrong, sep="\n", file=sys.stderr)
         failed |= bool(wrong)
     return int(failed)

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from saltwise import SaltwiseError
+from saltwise.advise import application, event_log
 from saltwise.advise.application import PlanNode, executions
 from saltwise.advise.event_log import EventLogError, event_logs
 from saltwise.advise.fragments import Kind, fragments, keys_of, kind_of, needs_shuffle
@@ -95,6 +96,31 @@ def test_a_log_that_rolls_is_read_in_the_order_of_its_numbers(tmp_path: Path) ->
     assert [json.loads(line)["n"] for line in log.lines()] == [0, *range(5, 12)]
 
 
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_line_that_is_too_long_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: Callable[[bytes], bytes]
+) -> None:
+    monkeypatch.setattr(event_log, "MAX_LINE", 100_000)
+    monkeypatch.setattr(event_log, "_CHUNK", 1000)
+    long = b'{"Event":"' + b"x" * 100_001 + b'"}'
+    (tmp_path / "app-1").write_bytes(codec(b"\n".join([*LINES, long, *LINES, long])))
+    assert list(event_logs(tmp_path / "app-1")[0].lines()) == [*LINES, *LINES]
+
+
+def test_a_log_that_is_far_larger_than_its_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "app-1").write_bytes(zstd(TEXT + b"\n" * (16 << 20)))
+    lines = event_logs(tmp_path / "app-1")[0].lines()
+    with pytest.raises(EventLogError, match="it is more than 250 times as large as its file"):
+        list(lines)
+
+
+def test_a_folder_with_links_to_itself_is_read_once(tmp_path: Path) -> None:
+    (tmp_path / "app-1").write_bytes(TEXT)
+    for name in "ab":
+        (tmp_path / name).symlink_to(tmp_path)
+    assert [log.path.name for log in event_logs(tmp_path)] == ["app-1"]
+
+
 def test_what_is_no_log_is_refused_or_passed_over(tmp_path: Path) -> None:
     for path, why in (
         (tmp_path / "none", "it is not there"),
@@ -163,6 +189,62 @@ def test_a_stage_is_known_by_its_accumulators_and_its_operator_by_the_exchange_b
 def test_the_keys_of_an_operator_are_those_of_its_plan(name: str, text: str, kind: Kind, keys: list[str]) -> None:
     assert kind_of(node(name, text)) is kind
     assert keys_of(node(name, text), node(name, text)) == keys
+
+
+def test_texts_of_a_plan_are_read_in_time_that_grows_with_their_length() -> None:
+    letters, calls = "x" * 10**6, "f(" * 300_000
+    one = node("ObjectHashAggregate", f"ObjectHashAggregate(keys=[{letters}], functions=[{calls}])")
+    assert keys_of(one, one) == [letters]
+    computed = [f"_groupingexpression#{i}" for i in range(20_000)]
+    below = node("Project", f"Project [{', '.join(f'f({i}) AS {name}' for i, name in enumerate(computed))}]")
+    several = node("ObjectHashAggregate", f"ObjectHashAggregate(keys=[{', '.join(computed)}])", (), below)
+    assert keys_of(several, several)[-1] == "f(19999)"
+    assert keys_of(node("Exchange", "hashpartitioning(" * 50_000), one) == []
+    assert makespan([1000, 3000], cores=10**18) == 3.0
+
+
+def executed(**changes: object) -> list[bytes]:
+    """Return the lines of an execution, with other values at its start."""
+    plan = {"nodeName": "Scan", "simpleString": "Scan", "children": [], "metrics": []}
+    sql = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart"
+    event = {"Event": sql, "executionId": 7, "description": "d", "time": 1, "sparkPlanInfo": plan} | changes
+    return [json.dumps(event, separators=(",", ":")).encode()]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"executionId": "<b>"},
+        {"executionId": 10**20},
+        {"time": -1},
+        {"description": ["d"]},
+        {"modifiedConfigs": {"spark.task.cpus": 1}},
+        {"sparkPlanInfo": {"nodeName": 7, "simpleString": "", "children": [], "metrics": []}},
+    ],
+)
+def test_an_event_with_values_of_a_wrong_type_is_passed_over(changes: dict[str, object]) -> None:
+    assert [each.id for each in executions(executed())] == [7]
+    assert list(executions(executed(**changes))) == []
+
+
+def test_a_plan_of_too_many_operators_is_passed_over() -> None:
+    scan = {"nodeName": "Scan", "simpleString": "Scan", "children": [], "metrics": []}
+    deep: dict[str, Any] = scan
+    for _ in range(350):
+        deep = scan | {"children": [deep]}
+    assert list(executions(executed(sparkPlanInfo=deep))) == []
+    assert list(executions(executed(sparkPlanInfo=scan | {"children": [scan] * 10_000}))) == []
+
+
+def test_a_text_is_shown_without_what_a_terminal_takes_as_an_order() -> None:
+    [execution] = executions(executed(description="a\x1b[31m\ud800\nb"))
+    assert execution.description == "a [31m \nb"
+
+
+def test_of_executions_that_never_end_only_the_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(application, "_OPEN", 3)
+    found = executions(line for i in range(9) for line in executed(executionId=i))
+    assert [next(found).id for _ in range(6)] == [0, 1, 2, 3, 4, 5]
 
 
 def test_lines_that_are_damaged_are_passed_over() -> None:

@@ -294,7 +294,7 @@ def test_usage_is_constant_linear_or_quadratic() -> None:
         ({"resources": "LQL"}, "domain is None; it must be the number of different keys, as LQL has a quadratic resource."),
         ({"alpha": 1.0}, "alpha is 1.0; it must be a number above 1."),
         ({"sigma": 0}, "sigma is 0; it must be a share above 0 and at most 1."),
-        ({"workers": 0}, "workers is 0; it must be a whole number of at least 1."),
+        ({"workers": 0}, "workers is 0; it must be a whole number from 1 to 100000."),
         ({"previous": ConsistentHash(2, "string")}, "key_type is 'bigint'; it must be 'string', as in previous."),
         ({"frequencies": np.array([math.nan])}, "frequencies has nan; it must be shares of all rows, from 0 to 1."),
     ],

@@ -17,6 +17,7 @@ from xxhash import xxh64_intdigest
 from saltwise import SaltwiseError
 from saltwise.hashing import worker
 from saltwise.keys import XxhashMissingError, key_hashes
+from saltwise.placement import consistent_hash
 from saltwise.placement.consistent_hash import ConsistentHash
 from saltwise.placement.function_json import PartitionFormatError, from_json, to_json
 from saltwise.placement.hash_pair import HashPair
@@ -49,6 +50,13 @@ def next_clockwise(workers: int, replicas: int, key: int) -> int:
 def test_a_key_goes_to_the_next_replica_clockwise(workers: int, replicas: int, keys: list[int]) -> None:
     placed = ConsistentHash(workers, replicas=replicas).place(np.array([*keys, *EDGES]))
     assert placed.tolist() == [next_clockwise(workers, replicas, int(key)) for key in [*keys, *EDGES]]
+
+
+def test_very_many_workers_have_fewer_replicas_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = hashes(1000)
+    expected = ConsistentHash(3, replicas=10).place(keys)
+    monkeypatch.setattr(consistent_hash, "MAX_RING", 32)
+    assert ConsistentHash(3, replicas=1000).place(keys).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("workers", [1, 2, 9, 31])
@@ -125,12 +133,12 @@ def test_keys_need_xxhash(monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(refused.value) == "The hash of a key needs xxhash: run pip install 'saltwise[simulate]'."
 
 
-@pytest.mark.parametrize("workers", [0, -1, 2.0, True])
+@pytest.mark.parametrize("workers", [0, -1, 2.0, True, 100_001])
 def test_workers_out_of_range(workers: int) -> None:
     for make in UniformHash, ConsistentHash, HashPair:
         with pytest.raises(SaltwiseError) as refused:
             make(workers)
-        assert str(refused.value) == f"workers is {workers!r}; it must be a whole number of at least 1."
+        assert str(refused.value) == f"workers is {workers!r}; it must be a whole number from 1 to 100000."
 
 
 def test_arguments_out_of_range() -> None:
@@ -229,14 +237,25 @@ def test_a_damaged_one_is_refused(data: st.DataObject) -> None:
         from_json(text[:at])
 
 
+@pytest.mark.parametrize("levels", [*range(150, 250, 7), *range(300, 1100, 13), 100_000])
+def test_text_that_is_nested_deeply_is_refused(levels: int) -> None:
+    nested = "[" * levels + "]" * levels
+    written = to_json(UniformHash(4))
+    for text in nested, written.replace('"uniform"', nested), written.replace('"version": 1', f'"version": {nested}'):
+        with pytest.raises(PartitionFormatError):
+            from_json(text)
+
+
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
         ({"kind": "ring"}, "the partition function is 'ring' by 'xxhash64'; it must be uniform or consistent or pair or groups by xxhash64"),
         ({"hash": "md5"}, "the partition function is 'pair' by 'md5'; it must be uniform or consistent or pair or groups by xxhash64"),
-        ({"workers": "4"}, "the partition function is damaged: workers is '4'; it must be a whole number of at least 1."),
-        ({"workers": 1_000_000_000}, "the partition function is damaged: workers and replicas are 1000000000 and 1000; all workers together may have 10,000,000 replicas at most."),
-        ({"explicit": {"7": 9}}, "the partition function is damaged: explicit has worker 9 for the key of hash 7; it must be from 0 to 3, as there are 4 workers."),
+        ({"workers": "4"}, "the partition function is damaged: workers is '4'; it must be a whole number from 1 to 100000"),
+        ({"workers": 1_000_000_000}, "the partition function is damaged: workers is 1000000000; it must be a whole number from 1 to 100000"),
+        ({"explicit": {"7": 9}}, "the partition function is damaged: explicit has worker 9 for the key of hash 7; it must be from 0 to 3, as there are 4 workers"),
+        ({"explicit": {"7": 0.5}}, "the partition function is damaged: explicit has worker 0.5 for the key of hash 7; it must be from 0 to 3, as there are 4 workers"),
+        ({"explicit": {str(10**20): 1}}, "the partition function is damaged: a hash in explicit is 100000000000000000000; it must be a whole number from -9223372036854775808 to 9223372036854775807"),
         ({"explicit": {"x": 1}}, "the partition function is damaged: invalid literal for int() with base 10: 'x'"),
         ({"explicit": None}, "the partition function is damaged: 'NoneType' object has no attribute 'items'"),
     ],

@@ -25,7 +25,7 @@ from saltwise.errors import SaltwiseValueError
 from saltwise.keys import key_hashes
 from saltwise.loads import worker_loads
 from saltwise.placement.consistent_hash import ConsistentHash
-from saltwise.placement.function_json import to_json
+from saltwise.placement.function_json import FORMAT, VERSION, to_json
 from saltwise.placement.hash_pair import HashPair
 from saltwise.placement.key_groups import KeyGroups
 from saltwise.placement.largest_first import largest_first
@@ -33,6 +33,7 @@ from saltwise.placement.partition_function import PartitionFunction, UniformHash
 from saltwise.placement.store import PlacementStore
 from saltwise.strategies import StrategyName
 from saltwise.streams import zipf_shares
+from saltwise.versioned_json import dump_versioned
 
 if TYPE_CHECKING:
     from tests.conftest import Agree, SaltwiseLines, WithConf
@@ -187,6 +188,15 @@ def test_each_key_is_where_the_function_says_in_python(rows: DataFrame, kind: st
     }[kind]
     found = skew_groupby(rows, "k", placement=function).applyInPandas(located, LOCATED).collect()
     assert [row["partition"] for row in found] == function.place_keys([row["k"] for row in found]).tolist()
+
+
+@pytest.mark.classic("call the plugin's classes")
+def test_a_ring_of_very_many_workers_is_that_of_python(spark: SparkSession) -> None:
+    function = ConsistentHash(20_000)  # so each has 50 replicas, and not the 1,000 that it says
+    plugin: Any = spark._jvm.org.apache.spark.sql.saltwise  # type: ignore[union-attr]
+    read = plugin.placement.PartitionFunction.fromJson(to_json(function)).function()
+    keys = key_hashes(range(20))
+    assert [read.place(key) for key in keys.tolist()] == function.place(keys).tolist()
 
 
 def test_largest_first_is_that_of_python(rows: DataFrame) -> None:
@@ -536,6 +546,10 @@ def test_options_that_do_not_fit_are_refused_at_once(rows: DataFrame, options: d
         (
             to_json(UniformHash(4)).replace('"workers": 4', '"workers": 5'),
             "the partition function is damaged: its checksum does not match",
+        ),
+        (
+            dump_versioned(FORMAT, VERSION, {"kind": "uniform", "workers": 10**9}),
+            "the partition function is damaged: workers is 1000000000; it must be a whole number from 1 to 100000",
         ),
     ],
 )

@@ -253,7 +253,10 @@ def dumped_again(file: Path, **changes: object) -> str:
         (lambda file: file.read_text().replace('"left": ', '"left": 1'), "the placement store is damaged: its checksum does not match"),
         (lambda file: dump_versioned(FORMAT, 1, {}), "its content is wrong: 'function'"),
         (lambda file: dumped_again(file, counters=[]), "its content is wrong: there are no counters"),
-        (lambda file: dumped_again(file, function="{}"), "its content is wrong: the text is JSON, but not a partition function; give a text that to_json wrote."),
+        (lambda file: dumped_again(file, function="{}"), "its content is wrong: the text is JSON, but not a partition function; give a text that to_json wrote"),
+        (lambda file: dumped_again(file, window=0.5), "its content is wrong: window is 0.5; it must be a whole number from 1 to 1267650600228229401496703205376"),
+        (lambda file: dumped_again(file, counters=[{"total": 9, "kept": [["7", 10, 0]]}]), "its content is wrong: a count is 10; it must be a whole number from 0 to 9"),
+        (lambda file: dumped_again(file, counters=[{"total": 9, "kept": [[str(2**63), 1, 0]]}]), "its content is wrong: the hash of a key is 9223372036854775808; it must be a whole number from -9223372036854775808 to 9223372036854775807"),
     ],
 )  # fmt: skip
 def test_another_file_is_refused_and_left_as_it_is(kept: Path, text: Callable[[Path], str], reason: str) -> None:

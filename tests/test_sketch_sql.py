@@ -449,14 +449,29 @@ def test_a_newer_sketch_is_refused(spark: SparkSession, sketch: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("item_type", "shown"),
+    ("item_type", "why"),
     [
-        ('{"type":"map","keyType":"string","valueType":"string","valueContainsNull":true}', "MAP<STRING, STRING>"),
-        ('{"type":"udt","class":"java.lang.Object","pyClass":null,"sqlType":"integer"}', None),
+        (
+            '{"type":"map","keyType":"string","valueType":"string","valueContainsNull":true}',
+            "items cannot be of type MAP<STRING, STRING>",
+        ),
+        (
+            '{"type":"udt","class":"java.lang.Object","pyClass":null,"sqlType":"integer"}',
+            "it names a class as its type",
+        ),
+        (
+            '{"type":"\\u0075dt","class":"java.lang.Object","pyClass":null,"sqlType":"integer"}',
+            "it names a class as its type",
+        ),
+        (
+            21 * '{"type":"array","elementType":' + '"double"' + 21 * ',"containsNull":true}',
+            "its items have more than 20 levels of structs and arrays",
+        ),
     ],
+    ids=["map", "class", "class in other letters", "deep"],
 )
 def test_a_forged_type_of_items_is_refused_before_its_items_are_read(
-    spark: SparkSession, sketch: bytes, item_type: str, shown: str | None
+    spark: SparkSession, sketch: bytes, item_type: str, why: str
 ) -> None:
     length = struct.unpack("<i", sketch[5:9])[0]
     declared = sketch[9 : 9 + length].replace(b'"string"', item_type.encode())
@@ -464,7 +479,6 @@ def test_a_forged_type_of_items_is_refused_before_its_items_are_read(
 
     found = refusal(spark, f"SELECT space_saving_top(X'{forged.hex()}')")
 
-    why = f"items cannot be of type {shown}" if shown else "it names a class as its type"
     assert found == f"the sketch is damaged: {why}; {SKETCH}"
 
 
@@ -476,6 +490,7 @@ def test_a_forged_type_of_items_is_refused_before_its_items_are_read(
         ("more items than capacity", (2, 4, 0, 3)),
         ("a negative total", (5, -4, 0, 3)),
         ("a negative number of missed rows", (5, 4, -1, 3)),
+        ("more missed rows than rows", (5, 4, 5, 3)),
         ("a negative number of items", (5, 4, 0, -1)),
         ("more items than bytes", (5, 4, 0, 4)),
         ("far more items than memory", (2**31 - 1, 4, 0, 2**31 - 1)),

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from saltwise.errors import SaltwiseValueError
 from saltwise.keys import ITEM_TYPES
+from saltwise.options import MAX_CAPACITY
 from saltwise.sketches.space_saving import Counted, Estimate, SpaceSaving
 from saltwise.streams import zipf
 
@@ -186,6 +187,9 @@ def test_bytes_that_are_no_sketch_are_refused() -> None:
             "the sketch is damaged: it counts an item 9 times, with an error of 0, in 3 rows",
         ),
         (resealed(good, counts + 44, b"\x08"), "the sketch is damaged: 16 bytes are not an item of type bigint"),
+        (resealed(good, counts + 12, b"\x04"), "the sketch is damaged: it says 2 items of 3 rows on 4 counters"),
+        (resealed(good, counts + 40, b"\xec\xff\xff\xff"), "the sketch is damaged: an item has -20 bytes"),
+        (resealed(good, counts + 88, b"\x01"), "the sketch is damaged: it counts an item twice"),
     ]:
         with pytest.raises(SaltwiseValueError) as refused:
             SpaceSaving.from_bytes(data)
@@ -210,6 +214,26 @@ def test_a_sketch_of_another_type_is_named(spark: SparkSession) -> None:
         SpaceSaving.from_bytes(bytes(row[0]))
     assert str(refused.value) == (
         "the sketch counts items of type double; read here are bigint, int, smallint, tinyint, string."
+    )
+
+
+def test_a_sketch_takes_memory_for_the_items_that_it_has(spark: SparkSession) -> None:
+    sketch = SpaceSaving.from_bytes(SpaceSaving(MAX_CAPACITY).to_bytes())
+    for item in range(5000):
+        sketch.offer(item)
+    [row] = spark.sql(f"SELECT space_saving_agg(id, {MAX_CAPACITY}) FROM range(5000)").collect()
+    assert sketch.to_bytes() == bytes(row[0])
+    assert len(sketch._s.counters) < 10_000
+
+
+def test_sketches_of_more_rows_than_a_bigint_holds_are_not_merged() -> None:
+    sketch = SpaceSaving(5)
+    sketch.offer(7, 2**62)
+    with pytest.raises(SaltwiseValueError) as refused:
+        sketch.merge(sketch)
+    assert str(refused.value) == (
+        f"the sketches counted {2**62} and {2**62} rows, which is more than a BIGINT holds; leave out those that counted "
+        "something else."
     )
 
 

@@ -433,7 +433,7 @@ def test_a_sum_of_decimals_that_overflows_stays_null(spark: SparkSession, tmp_pa
             "split and ttl are both given; a key whose parts lie apart cannot go: leave one out.",
         ),
         ({"max_migration": 0}, "max_migration is 0; it must be a number above 0."),
-        ({"strategy": "milp", "key_groups": 0.5}, "groups is 0.5; it must be a whole number of at least 1."),
+        ({"strategy": "milp", "key_groups": 0.5}, "groups is 0.5; it must be a whole number from 1 to 1000000."),
         ({"path": "s3://b/x"}, "path is 's3://b/x'; it must be a folder of this machine, or one that is mounted."),
     ],
 )
@@ -524,7 +524,7 @@ def test_a_newer_or_damaged_commit_is_refused(spark: SparkSession, tmp_path: Pat
             dump_versioned(FORMAT, VERSION, content | {"files": None}),
             "the content of commit.json is wrong: 'NoneType' object has no attribute 'items'",
         ),
-        (dump_versioned(FORMAT, VERSION, {}), "the content of commit.json is wrong: 'history'"),
+        (dump_versioned(FORMAT, VERSION, {}), "the content of commit.json is wrong: 'state_version'"),
         (
             dump_versioned(
                 FORMAT, VERSION, content | {"files": {"0": {"version=0000000001/unit=0/../../../x.parquet": 9}}}

@@ -125,8 +125,8 @@ def test_the_event_log_has_our_events_as_json(application: tuple[dict[str, Any],
     events = group_events(folder)
     assert {event["operator"] for event in events} >= {"Window", "HashAggregate"}
     assert {tuple(event["keys"]) for event in events} == {("k",), ("name",)}  # name is upper(k)
-    told = [hot for execution in executions(log.lines(), with_keys=True) for hot in execution.hot_keys]
-    assert any(key.startswith("hot (") for each in told for key in each.hot)
+    told = [hot for execution in executions(log.lines(), with_keys=True) for hot in execution.hot_keys.values()]
+    assert any(key.startswith("hot (") for each in told for key in each)
 
 
 def test_savings_compare_the_same_query_with_a_hint_and_without(application: tuple[dict[str, Any], Path]) -> None:

@@ -26,14 +26,15 @@ class SaltwiseValueError(SaltwiseError, ValueError):
         return cls(f"{what} is {given!r}; it must be one of {', '.join(names)}{hint}")
 
 
-def check_whole(name: str, value: object, least: int = 1) -> None:
-    """Raise unless `value` is a whole number of at least `least`.
+def check_whole(name: str, value: object, least: int = 1, most: int | None = None) -> None:
+    """Raise unless `value` is a whole number of at least `least`, and at most `most` if that is given.
 
     Raises:
         SaltwiseValueError: it is not.
     """
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise SaltwiseValueError(f"{name} is {value!r}; it must be a whole number of at least {least}.")
+    if not isinstance(value, int) or isinstance(value, bool) or value < least or (most is not None and value > most):
+        allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise SaltwiseValueError(f"{name} is {value!r}; it must be a whole number {allowed}.")
 
 
 class PluginMissingError(SaltwiseError):

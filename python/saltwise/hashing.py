@@ -10,6 +10,9 @@ import struct
 
 import mmh3
 
+LEAST_HASH, MOST_HASH = -(1 << 63), (1 << 63) - 1
+"""Hashes of keys are whole numbers of 64 bits."""
+
 
 def worker(key: int, i: int, workers: int) -> int:
     """Return F_i(key), a worker in [0, workers).

@@ -20,7 +20,7 @@ def bytes_of(name: str, size: str | int) -> int:
     >>> bytes_of("max_migration", "256m")
     268435456
     """
-    found = re.fullmatch(r"(\d+)\s*([kmgtp]?)i?b?", str(size).strip().lower())
+    found = re.fullmatch(r"(\d{1,18})\s*([kmgtp]?)i?b?", str(size).strip().lower())
     if found is None:
         raise SaltwiseValueError(f"{name} is {size!r}; it must be a size, such as 256m.")
     return int(found[1]) << 10 * " kmgtp".index(found[2] or " ")

@@ -39,6 +39,8 @@ def load_versioned(text: str, format: str, version: int) -> dict[str, Any]:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise VersionedJsonError(f"the text is not JSON: {error}") from error
+    if _is_deep(content):
+        raise VersionedJsonError(f"the text is JSON of more than {MAX_DEPTH} levels")
     if not isinstance(content, dict) or content.get("format") != format:
         raise VersionedJsonError(f"the text is JSON, but not a {name}")
     if content.get("version") != version:
@@ -66,8 +68,20 @@ def replace_file(path: Path, text: str) -> None:
     new.replace(path)
 
 
+MAX_DEPTH = 200
+"""Levels of lists and objects. What is shallow can be read by functions that call themselves."""
+
 PART = ".part"
 """Ends the name of a file that is being written."""
+
+
+def _is_deep(content: Any) -> bool:
+    """Whether values lie deeper than :data:`MAX_DEPTH`."""
+    level = [content]
+    for _ in range(MAX_DEPTH):
+        lists = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, (dict, list)))
+        level = [value for values in lists for value in values]
+    return bool(level)
 
 
 def _checksum(content: dict[str, Any]) -> int:

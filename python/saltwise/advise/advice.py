@@ -13,7 +13,7 @@ from statistics import median
 from ..errors import SaltwiseValueError
 from ..sizes import bytes_of
 from .application import PlanNode
-from .fragments import Fragment, Kind, Read, kind_of
+from .fragments import Fragment, Kind, Read, kind_of, split
 
 ADAPTIVE = "spark.sql.adaptive"
 SKEW_JOIN = f"{ADAPTIVE}.skewJoin"
@@ -88,12 +88,10 @@ def _functions(text: str) -> set[str]:
     >>> sorted(_functions("keys=[k#1], functions=[collect_list(v#2, 0, 0), max(upper(v#2)) FILTER (WHERE c#3)]"))
     ['collect_list', 'max']
     """
-    listed = re.search(r"functions=\[(.*)\]", text)
-    names, before = listed[1] if listed else "", ""
-    while names != before:
-        names, before = re.sub(r"\([^()]*\)", "", names), names
-    # FILTER (WHERE ...) may follow a name.
-    return {name.split()[0] for name in names.split(",") if name.strip()}
+    _, _, listed = text.partition("functions=[")
+    calls = split(listed[: max(0, listed.rfind("]"))])
+    # Arguments and FILTER (WHERE ...) follow a name.
+    return {name for call in calls if (name := re.split(r"[\s(]", call, maxsplit=1)[0])}
 
 
 def _is_on(conf: Conf) -> bool:

@@ -6,14 +6,30 @@ An execution is dropped once it was handed on, so that a log of gigabytes needs 
 from __future__ import annotations
 
 import json
+import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, NamedTuple
 
 _EVENT = b'{"Event":"'
 _GROUP_BY = b"org.apache.spark.sql.saltwise.report.GroupByEvent"
 _SQL = "org.apache.spark.sql.execution.ui.SparkListenerSQL"
+MAX_NODES = 10_000
+"""Operators of a plan, beyond which the event is passed over."""
+MAX_LEVELS = 300
+"""Operators above each other, beyond which it is passed over too: a plan is read by functions that call themselves."""
+MAX_TEXT = 20_000
+"""Letters of an operator, of a description and of a reason that are kept."""
+MAX_LONG = (1 << 63) - 1
+_OPEN = 10_000
+"""Executions that are kept at most. Where Spark has dropped events, an execution may never end."""
+_HOT = 100
+"""Hot keys that are kept of the grouping columns of an execution."""
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+"""What a terminal may take as an order, and what no file can hold."""
 _LATE = 8
 """Executions that have ended and are kept a little longer: their killed tasks, and Saltwise's own events, come late."""
 _NO_FAILURE = ("another attempt succeeded", "Resubmitted")
@@ -43,13 +59,24 @@ class PlanNode:
 
     @classmethod
     def of(cls, info: dict[str, Any]) -> PlanNode:
-        """Return the node that a ``SparkPlanInfo`` describes."""
+        """Return the node that a ``SparkPlanInfo`` describes.
+
+        Raises:
+            LookupError, TypeError, ValueError: it is none, or the plan is too large.
+        """
+        return cls._of(info, count(1), MAX_LEVELS)
+
+    @classmethod
+    def _of(cls, info: dict[str, Any], nodes: Iterator[int], levels: int) -> PlanNode:
+        if next(nodes) > MAX_NODES or not levels:
+            raise ValueError("the plan has too many operators")
+        metrics = [(_whole(metric["accumulatorId"]), metric.get("name")) for metric in info["metrics"]]
         return cls(
-            info["nodeName"],
-            info["simpleString"],
-            frozenset(metric["accumulatorId"] for metric in info["metrics"]),
-            tuple(map(cls.of, info["children"])),
-            next((metric["accumulatorId"] for metric in info["metrics"] if metric.get("name") == _READS), -1),
+            _text(info["nodeName"]),
+            _text(info["simpleString"]),
+            frozenset(metric for metric, _ in metrics),
+            tuple(cls._of(child, nodes, levels - 1) for child in info["children"]),
+            next((metric for metric, name in metrics if name == _READS), -1),
         )
 
 
@@ -115,15 +142,6 @@ class Application:
     conf: dict[str, str] = field(default_factory=dict)
 
 
-class HotKeys(NamedTuple):
-    """What Saltwise's own event says of a GROUP BY."""
-
-    keys: Sequence[str]
-    """Its grouping columns."""
-    hot: Sequence[str]
-    """Its heaviest keys, with their rows."""
-
-
 @dataclass
 class Execution:
     """A SQL execution."""
@@ -139,7 +157,8 @@ class Execution:
     ended: int | None = None
     error: str = ""
     stages: dict[int, Stage] = field(default_factory=dict)
-    hot_keys: list[HotKeys] = field(default_factory=list)
+    hot_keys: dict[tuple[str, ...], list[str]] = field(default_factory=dict)
+    """By grouping columns: the heaviest keys, with their rows, as Saltwise's own events tell them."""
 
     @property
     def seconds(self) -> float | None:
@@ -150,7 +169,8 @@ class Execution:
 def executions(lines: Iterable[bytes], with_keys: bool = False) -> Iterator[Execution]:
     """Yield the SQL executions of an event log, each one soon after its end.
 
-    Events that it does not know, and lines that are no JSON, are passed over. Executions that never ended come last.
+    Events that it does not know, or whose values are of a wrong type, and lines that are no JSON, are passed over.
+    Executions that never ended come last.
 
     Args:
         lines: without line ends.
@@ -173,6 +193,11 @@ def executions(lines: Iterable[bytes], with_keys: bool = False) -> Iterator[Exec
             continue  # of another Spark, or damaged
         while len(reader.ended) > _LATE:
             yield reader.settled(reader.ended.popleft())
+        while len(reader.executions) > _OPEN:
+            number = next(iter(reader.executions))
+            with suppress(ValueError):
+                reader.ended.remove(number)
+            yield reader.settled(number)
     for number in [*reader.ended, *(each for each in reader.executions if each not in reader.ended)]:
         yield reader.settled(number)
 
@@ -186,8 +211,8 @@ class _Reader:
         """By stage."""
         self.cores: dict[str, int] = {}
         """By executor, of those that live."""
-        self.slots = 0
-        """The tasks that all of them can run at a time."""
+        self.all_cores = 0
+        self.cores_per_task = 1
         self.now = 0
         """Milliseconds of the last task event."""
         sql = _SQL.encode()
@@ -218,33 +243,36 @@ class _Reader:
         return execution
 
     def group_by(self, event: dict[str, Any]) -> None:
-        hot = [f"{key} ({rows:,} rows)" for key, rows in zip(event["hotKeys"], event["hotRows"], strict=True)]
-        self.executions[event["executionId"]].hot_keys.append(HotKeys(event["keys"], hot))
+        hot = [
+            f"{_text(key)} ({_whole(rows):,} rows)"
+            for key, rows in zip(event["hotKeys"], event["hotRows"], strict=True)
+        ]
+        known = self.executions[event["executionId"]].hot_keys.setdefault(tuple(map(_text, event["keys"])), [])
+        known += hot[: _HOT - len(known)]
 
     def log_start(self, event: dict[str, Any]) -> None:
-        self.application.spark = event.get("Spark Version", "")
+        self.application.spark = _text(event.get("Spark Version") or "")
 
     def application_start(self, event: dict[str, Any]) -> None:
-        self.application.name, self.application.id = event.get("App Name", ""), event.get("App ID") or ""
+        self.application.name = _text(event.get("App Name") or "")
+        self.application.id = _text(event.get("App ID") or "")
 
     def environment(self, event: dict[str, Any]) -> None:
-        self.application.conf.update(event.get("Spark Properties", {}))
-        self._count_slots()
+        self.application.conf.update(_conf(event.get("Spark Properties", {})))
+        self.cores_per_task = max(1, int(self.application.conf.get("spark.task.cpus", 1)))
 
     def executor_added(self, event: dict[str, Any]) -> None:
-        self.cores[event["Executor ID"]] = int(event["Executor Info"]["Total Cores"])
-        self._count_slots()
+        cores = _whole(event["Executor Info"]["Total Cores"])
+        self.executor_removed(event)
+        self.cores[event["Executor ID"]] = cores
+        self.all_cores += cores
 
     def executor_removed(self, event: dict[str, Any]) -> None:
-        self.cores.pop(event["Executor ID"], None)
-        self._count_slots()
-
-    def _count_slots(self) -> None:
-        self.slots = sum(self.cores.values()) // max(1, int(self.application.conf.get("spark.task.cpus", 1)))
+        self.all_cores -= self.cores.pop(event["Executor ID"], 0)
 
     def job_start(self, event: dict[str, Any]) -> None:
         execution = self.executions.get(int((event.get("Properties") or {})["spark.sql.execution.id"]))
-        for id in event["Stage IDs"] if execution is not None else ():
+        for id in map(_whole, event["Stage IDs"] if execution is not None else ()):
             # A later job may name the stages of an earlier one, whose output it takes.
             if execution is not None and id not in self.execution_of:
                 self.execution_of[id] = execution.id
@@ -255,27 +283,29 @@ class _Reader:
 
     def stage_completed(self, event: dict[str, Any]) -> None:
         info = event["Stage Info"]
-        self.stage(info["Stage ID"]).accumulators.update(each["ID"] for each in info.get("Accumulables", ()))
+        self.stage(info["Stage ID"]).accumulators.update(_whole(each["ID"]) for each in info.get("Accumulables", ()))
 
     def task_start(self, event: dict[str, Any]) -> None:
         info = event["Task Info"]
-        self.now = max(self.now, info["Launch Time"])
-        self.stage(event["Stage ID"]).running[info["Task ID"]] = (_partition(info), info["Launch Time"])
+        launched = _whole(info["Launch Time"])
+        self.now = max(self.now, launched)
+        self.stage(event["Stage ID"]).running[info["Task ID"]] = (_partition(info), launched)
 
     def task_end(self, event: dict[str, Any]) -> None:
         reason, info, metrics = event["Task End Reason"], event["Task Info"], event.get("Task Metrics") or {}
-        self.now = max(self.now, info["Finish Time"])
+        finished = _whole(info["Finish Time"])
+        self.now = max(self.now, finished)
         stage = self.stage(event["Stage ID"])
         stage.running.pop(info.get("Task ID"), None)
         read = metrics.get("Shuffle Read Metrics") or {}
         task = Task(
-            info["Finish Time"] - info["Launch Time"],
-            read.get("Total Records Read", 0),
-            read.get("Remote Bytes Read", 0) + read.get("Local Bytes Read", 0),
-            metrics.get("Memory Bytes Spilled", 0),
+            max(0, finished - _whole(info["Launch Time"])),
+            _whole(read.get("Total Records Read", 0)),
+            _whole(read.get("Remote Bytes Read", 0)) + _whole(read.get("Local Bytes Read", 0)),
+            _whole(metrics.get("Memory Bytes Spilled", 0)),
         )
         stage.reads_shuffle |= task.rows > 0
-        stage.slots = max(stage.slots, self.slots)
+        stage.slots = max(stage.slots, self.all_cores // self.cores_per_task)
         if reason["Reason"] == "Success":
             stage.done[_partition(info)] = task
         else:
@@ -288,20 +318,20 @@ class _Reader:
         updates = info.get("Accumulables") or ()
         if task.millis > stage.slowest and updates:
             stage.slowest = task.millis
-            stage.accumulators.update(each["ID"] for each in updates)
+            stage.accumulators.update(_whole(each["ID"]) for each in updates)
             stage.updates = {each["ID"]: int(each["Update"]) for each in updates if _is_whole(each.get("Update"))}
 
     def execution_start(self, event: dict[str, Any]) -> None:
-        number = event["executionId"]
+        number = _whole(event["executionId"])
         if number in self.executions:
             return  # the log has the event twice
         self.executions[number] = Execution(
             number,
             self.application,
-            event.get("description", ""),
-            event["time"],
+            _text(event.get("description") or ""),
+            _whole(event["time"]),
             PlanNode.of(event["sparkPlanInfo"]),
-            event.get("modifiedConfigs") or {},
+            _conf(event.get("modifiedConfigs") or {}),
         )
 
     def plan_update(self, event: dict[str, Any]) -> None:
@@ -310,13 +340,39 @@ class _Reader:
     def execution_end(self, event: dict[str, Any]) -> None:
         execution = self.executions[event["executionId"]]
         if execution.ended is None:
-            execution.ended, execution.error = event["time"], event.get("errorMessage") or ""
+            execution.ended, execution.error = _whole(event["time"]), _text(event.get("errorMessage") or "")
             self.ended.append(execution.id)
 
 
 def _partition(info: dict[str, Any]) -> int:
     """Return the partition of a task. Its index counts only the tasks of its attempt of the stage."""
-    return int(info.get("Partition ID", info["Index"]))
+    return _whole(info.get("Partition ID", info["Index"]))
+
+
+def _whole(value: object) -> int:
+    """Return a number of an event.
+
+    Raises:
+        ValueError: it is no whole number, or below 0 or more than a long.
+    """
+    if not isinstance(value, int) or not 0 <= value <= MAX_LONG:
+        raise ValueError("a value is no count")
+    return int(value)
+
+
+def _text(value: object) -> str:
+    """Return a text of an event as it can be shown in a terminal.
+
+    Raises:
+        TypeError: it is no text.
+    """
+    if not isinstance(value, str):
+        raise TypeError("a value is no text")
+    return _CONTROLS.sub(" ", value[:MAX_TEXT])
+
+
+def _conf(values: dict[str, Any]) -> dict[str, str]:
+    return {_text(name): _text(value) for name, value in values.items()}
 
 
 def _add_failed(stage: Stage, partition: int, task: Task) -> None:
@@ -325,10 +381,10 @@ def _add_failed(stage: Stage, partition: int, task: Task) -> None:
 
 
 def _is_whole(update: object) -> bool:
-    return isinstance(update, int) or (isinstance(update, str) and update.isdigit())
+    return isinstance(update, int) or (isinstance(update, str) and len(update) < 20 and update.isdecimal())
 
 
 def _first_line(reason: dict[str, Any]) -> str:
     text = reason.get("Description") or reason.get("Loss Reason") or reason.get("Kill Reason") or reason["Reason"]
     name = reason.get("Class Name", "")
-    return f"{name}: {text}".split("\n")[0].strip(": ")
+    return f"{_text(name)}: {_text(text)}".split("\n")[0].strip(": ")

@@ -20,8 +20,12 @@ import pyarrow as pa
 from ..errors import SaltwiseError
 
 ROLLING = "eventlog_v2_"
-MAX_LINE = 256 << 20
-"""Bytes of a line, and of a compressed block, beyond which a log is taken as damaged."""
+MAX_LINE = 16 << 20
+"""Bytes of a line, beyond which it is passed over: JSON takes many times its length when it is read."""
+MAX_BLOCK = 32 << 20
+"""Bytes of a compressed block, before and after, beyond which a log is taken as damaged: lz4-java makes none."""
+MAX_RATIO = 250
+"""A log that is so many times as large as its file is taken as damaged. One of Spark is some 30 times as large."""
 
 _CHUNK = 1 << 20
 _EVENTS = re.compile(r"events_(\d+)_")
@@ -58,29 +62,16 @@ class EventLog:
     def lines(self, read: Callable[[int], object] = lambda _: None) -> Iterator[bytes]:
         """Yield the lines. A log that stops in the middle, as that of a running application may, ends there.
 
+        A line of more than :data:`MAX_LINE` bytes is passed over.
+
         Args:
             read: is called with the number of bytes of the files that were read since its last call.
 
         Raises:
-            EventLogError: a file is of no known format.
+            EventLogError: a file is of no known format, or damaged.
         """
         for file in self.files:
-            file_size = file.stat().st_size
-            with file.open("rb") as stream:
-                left = b""
-                at = 0
-                for chunk in _chunks(file, stream):
-                    *whole, left = (left + chunk).split(b"\n")
-                    yield from whole
-                    if len(left) > MAX_LINE:
-                        raise EventLogError(file, f"a line has more than {MAX_LINE} bytes")
-                    now = min(stream.tell(), file_size)
-                    read(now - at)
-                    at = now
-                # What decompressed it may have closed the stream.
-                read(file_size - at)
-                if left.endswith(b"}"):
-                    yield left
+            yield from _lines(_counted(file, read))
 
 
 def event_logs(path: Path) -> list[EventLog]:
@@ -93,13 +84,17 @@ def event_logs(path: Path) -> list[EventLog]:
         return [EventLog(path, (path,))]
     if not path.is_dir():
         raise EventLogError(path, "it is not there")
-    found = [*_below(path)]
+    found = [*_below(path, set())]
     if not found:
         raise EventLogError(path, "the folder has no event log")
     return found
 
 
-def _below(folder: Path) -> Iterator[EventLog]:
+def _below(folder: Path, seen: set[Path]) -> Iterator[EventLog]:
+    """Yield the logs of a folder and those below it. A folder to which several links lead is read once."""
+    if (real := folder.resolve()) in seen:
+        return
+    seen.add(real)
     if folder.name.startswith(ROLLING):
         rolling = _rolling(folder)
         if rolling.files:  # a new one has none
@@ -109,7 +104,7 @@ def _below(folder: Path) -> Iterator[EventLog]:
         if each.name.startswith("."):
             continue
         if each.is_dir():
-            yield from _below(each)
+            yield from _below(each, seen)
         elif each.is_file() and _codec(each) is not None:
             yield EventLog(each, (each,))
 
@@ -119,7 +114,9 @@ def _rolling(folder: Path) -> EventLog:
         (int(found[1]), not file.name.endswith(".compact"), file)
         for file in folder.iterdir()
         # A compaction in progress replaces nothing yet.
-        if (found := _EVENTS.match(file.name)) is not None and not file.name.endswith(".compact.inprogress")
+        if (found := _EVENTS.match(file.name)) is not None
+        and not file.name.endswith(".compact.inprogress")
+        and file.is_file()
     )
     since = max((number for number, is_whole, _ in numbered if not is_whole), default=0)
     kept = [file for number, is_whole, file in numbered if number > since or (number == since and not is_whole)]
@@ -136,6 +133,44 @@ def _codec(file: Path) -> str | None:
     return None
 
 
+def _counted(file: Path, read: Callable[[int], object]) -> Iterator[bytes]:
+    """Yield the content of a file, and call `read` with the bytes that were read for it."""
+    file_size = file.stat().st_size
+    at = size = 0
+    with file.open("rb") as stream:
+        for chunk in _chunks(file, stream):
+            now = min(stream.tell(), file_size)
+            size += len(chunk)
+            if size > _CHUNK + MAX_RATIO * now:
+                raise EventLogError(file, f"it is more than {MAX_RATIO} times as large as its file")
+            yield chunk
+            read(now - at)
+            at = now
+        # What decompressed it may have closed the stream.
+        read(file_size - at)
+
+
+def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Cut chunks at line ends. The last line may have none, if it is a whole event."""
+    begun: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        first, *others = chunk.split(b"\n")
+        size += len(first)
+        begun.append(first)
+        if size > MAX_LINE:
+            begun.clear()
+        if others:
+            if size <= MAX_LINE:
+                yield b"".join(begun)
+            *whole, last = others
+            yield from whole
+            begun, size = [last], len(last)
+    left = b"".join(begun)
+    if left.endswith(b"}"):
+        yield left
+
+
 def _chunks(file: Path, stream: BinaryIO) -> Iterator[bytes]:
     codec = _codec(file)
     if codec is None:
@@ -147,7 +182,9 @@ def _chunks(file: Path, stream: BinaryIO) -> Iterator[bytes]:
     elif codec == "zstd":
         yield from _zstd(file, stream)
     else:
-        yield from (_lz4 if codec == "lz4" else _snappy)(file, stream)
+        for block in (_lz4 if codec == "lz4" else _snappy)(file, stream):
+            for at in range(0, len(block), _CHUNK):
+                yield block[at : at + _CHUNK]
 
 
 def _zstd(file: Path, stream: BinaryIO) -> Iterator[bytes]:
@@ -163,7 +200,7 @@ def _lz4(file: Path, stream: BinaryIO) -> Iterator[bytes]:
     raw = pa.Codec("lz4_raw")
     while len(head := stream.read(21)) == 21:
         magic, token, compressed, length, _ = struct.unpack("<8sBiii", head)
-        if magic != _LZ4 or not 0 <= compressed <= MAX_LINE or not 0 <= length <= MAX_LINE:
+        if magic != _LZ4 or not 0 <= compressed <= MAX_BLOCK or not 0 <= length <= MAX_BLOCK:
             raise EventLogError(file, "a block of lz4 has a wrong head")
         block = stream.read(compressed)
         if len(block) < compressed:
@@ -180,7 +217,7 @@ def _snappy(file: Path, stream: BinaryIO) -> Iterator[bytes]:
             stream.read(12)
             continue
         [compressed] = struct.unpack(">i", head)
-        if not 0 <= compressed <= MAX_LINE:
+        if not 0 <= compressed <= MAX_BLOCK:
             raise EventLogError(file, "a block of snappy has a wrong length")
         block = stream.read(compressed)
         if len(block) < compressed:
@@ -194,7 +231,7 @@ def _varint(file: Path, block: bytes) -> int:
     number = 0
     for i, byte in enumerate(block[:5]):
         number |= (byte & 0x7F) << (7 * i)
-        if byte < 0x80 and number <= MAX_LINE:
+        if byte < 0x80 and number <= MAX_BLOCK:
             return number
     raise EventLogError(file, "a block of snappy has a wrong length")
 

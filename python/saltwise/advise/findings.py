@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import ChainMap, Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
 from .advice import advice, advisory_bytes
-from .application import Execution, Stage, Task
+from .application import Execution, PlanNode, Stage, Task
 from .fragments import Fragment, Kind, Read, fragments, keys_of, kind_of, needs_shuffle, partitions_of
 from .schedule import Range, gain, makespan
 
@@ -108,24 +109,49 @@ def _together(one: Finding, other: Finding) -> Finding:
 
 
 def _of_execution(execution: Execution) -> Iterator[Finding]:
-    parts: list[Fragment] = []
+    plan: _Plan | None = None
     for stage in execution.stages.values():
         tasks = stage.tasks()
         if not stage.reads_shuffle or not tasks or max(task.millis for task in tasks) < 1000 * MIN_SECONDS_OF_ONE:
             continue
-        parts = parts or fragments(execution.plan)
-        found = _of_stage(execution, stage, tasks, parts)
+        plan = plan or _Plan(execution.plan)
+        found = _of_stage(execution, stage, tasks, plan)
         if found is not None:
             yield found
 
 
-def _of_stage(execution: Execution, stage: Stage, tasks: list[Task], parts: list[Fragment]) -> Finding | None:
-    place = _place(stage, parts)
+class _Plan:
+    """The fragments of a plan, by what its stages tell. Each is looked at once, however many stages there are."""
+
+    def __init__(self, plan: PlanNode) -> None:
+        self.plan = plan
+        self.parts = fragments(plan)
+        self._part_of = {metric: i for i, part in reversed([*enumerate(self.parts)]) for metric in part.accumulators}
+        """By accumulator."""
+        self._keys: dict[int, list[str]] = {}
+
+    def place(self, stage: Stage) -> tuple[Fragment, Read] | None:
+        """Return what the stage runs, and the shuffle from which its slowest task took most of its rows."""
+        shared = Counter(self._part_of[metric] for metric in stage.accumulators if metric in self._part_of)
+        part = self.parts[max(shared, key=lambda i: (shared[i], -i))] if shared else None
+        if part is None or not part.reads:
+            return None
+        return part, max(part.reads, key=lambda read: stage.updates.get(read.exchange.reads, 0))
+
+    def keys(self, node: PlanNode) -> list[str]:
+        """Return the grouping columns of one of its operators."""
+        if id(node) not in self._keys:
+            self._keys[id(node)] = keys_of(node, self.plan)
+        return self._keys[id(node)]
+
+
+def _of_stage(execution: Execution, stage: Stage, tasks: list[Task], plan: _Plan) -> Finding | None:
+    place = plan.place(stage)
     if place is None:
         return None
     fragment, read = place
     node = needs_shuffle(read)
-    conf = execution.application.conf | execution.conf
+    conf: Mapping[str, str] = ChainMap(execution.conf, execution.application.conf)
     if node is None or not _is_skewed(stage, tasks, read, advisory_bytes(conf)):
         return None
     millis = [task.millis for task in tasks]
@@ -134,7 +160,7 @@ def _of_stage(execution: Execution, stage: Stage, tasks: list[Task], parts: list
         possible = Range(possible.least, possible.most + stage.lost_millis / 1000)
     if possible.most < MIN_SECONDS_OF_ONE:
         return None
-    keys = keys_of(node, execution.plan)
+    keys = plan.keys(node)
     slowest = _slowest(tasks)
     by_time = sorted(tasks, key=lambda task: -task.millis)
     shown = by_time[:KEPT_TASKS]
@@ -161,7 +187,7 @@ def _of_stage(execution: Execution, stage: Stage, tasks: list[Task], parts: list
         sum(task.spilled for task in tasks),
         stage.failures,
         bool(execution.error),
-        [hot for told in execution.hot_keys if list(told.keys) == keys for hot in told.hot],
+        execution.hot_keys.get(tuple(keys), []),
         advice(node, keys, fragment, read, conf, [task.bytes for task in tasks]),
     )
 
@@ -193,14 +219,6 @@ def _failed_by_size(stage: Stage) -> bool:
         failed.longest.rows >= SKEWED * mean if failed.longest.rows else failed.runs > 1
         for failed in stage.failed.values()
     )
-
-
-def _place(stage: Stage, parts: list[Fragment]) -> tuple[Fragment, Read] | None:
-    """Return what the stage runs, and the shuffle from which its slowest task took most of its rows."""
-    part = max(parts, key=lambda part: len(part.accumulators & stage.accumulators), default=None)
-    if part is None or not part.accumulators & stage.accumulators or not part.reads:
-        return None
-    return part, max(part.reads, key=lambda read: stage.updates.get(read.exchange.reads, 0))
 
 
 def _slowest(tasks: Sequence[Task]) -> int:

@@ -14,6 +14,11 @@ EXCHANGES = ("Exchange", "ShuffleQueryStage", "BroadcastQueryStage", "ReusedExch
 PARTIAL = "functions=[partial_"
 """In the text of an aggregate that needs no shuffle."""
 
+_HASHED = "hashpartitioning("
+_NUMBER = re.compile(r", ?(\d{1,9})\)")
+"""Ends the keys of an exchange: into how many partitions it hashes them."""
+_COMPUTED = "_groupingexpression#"
+
 
 class Kind(Enum):
     """What an operator does with the rows of a key."""
@@ -143,7 +148,8 @@ def partitions_of(exchange: PlanNode) -> int:
     >>> partitions_of(PlanNode("Exchange", "Exchange hashpartitioning(k#1L, 200), [plan_id=7]", frozenset(), ()))
     200
     """
-    found = re.search(r"hashpartitioning\(.*?, ?(\d+)\)", exchange.text)
+    _, _, hashed = exchange.text.partition(_HASHED)
+    found = _NUMBER.search(hashed)
     return int(found[1]) if found else 1
 
 
@@ -158,31 +164,27 @@ def keys_of(node: PlanNode, plan: PlanNode) -> list[str]:
     if kind_of(node) is Kind.OTHER_GROUP_MAP:
         return []  # its text has functions where others have keys
     if node.name.startswith(EXCHANGES):
-        found = re.search(r"hashpartitioning\((.*), ?\d+\)", node.text)
-        keys = _split(found[1]) if found else []
+        _, _, hashed = node.text.partition(_HASHED)
+        end = max((found.start() for found in _NUMBER.finditer(hashed)), default=0)
+        keys = split(hashed[:end])
     else:
         lists = list(_bracketed(node.text))
         at = 1 if kind_of(node) is Kind.WINDOW else 0
-        keys = _split(lists[min(at, len(lists) - 1)]) if lists else []
-    return [re.sub(r"#\d+L?", "", _computed(key, plan)).strip() for key in keys]
+        keys = split(lists[min(at, len(lists) - 1)]) if lists else []
+    computed = _computed(plan) if any(key.startswith(_COMPUTED) for key in keys) else {}
+    return [re.sub(r"#\d+L?", "", computed.get(key, key)).strip() for key in keys]
 
 
-def _computed(key: str, plan: PlanNode) -> str:
-    """Return the expression of a key that Spark computes below the operator under a name of its own."""
-    if not key.startswith("_groupingexpression#"):
-        return key
-    suffix = f" AS {key}"
-    return next(
-        (
-            part.removesuffix(suffix)
-            for node in plan
-            if suffix in node.text
-            for listed in _bracketed(node.text)
-            for part in _split(listed)
-            if part.endswith(suffix)
-        ),
-        key,
-    )
+def _computed(plan: PlanNode) -> dict[str, str]:
+    """Return the expressions of the keys that Spark computes below an operator under names of its own."""
+    found: dict[str, str] = {}
+    for node in plan:
+        if f" AS {_COMPUTED}" in node.text:
+            for part in (part for listed in _bracketed(node.text) for part in split(listed)):
+                expression, _, name = part.rpartition(" AS ")
+                if name.startswith(_COMPUTED):
+                    found.setdefault(name, expression)
+    return found
 
 
 def _bracketed(text: str) -> Iterator[str]:
@@ -199,13 +201,16 @@ def _bracketed(text: str) -> Iterator[str]:
                 yield text[begin:i]
 
 
-def _split(text: str) -> list[str]:
-    """Split at the commas that stand in no parentheses."""
-    parts, depth = [""], 0
-    for letter in text:
+def split(text: str) -> list[str]:
+    """Split at the commas that stand in no parentheses.
+
+    >>> split("max(a, b), c")
+    ['max(a, b)', 'c']
+    """
+    ends, depth = [-1], 0
+    for i, letter in enumerate(text):
         depth += (letter in "([<") - (letter in ")]>")
         if letter == "," and depth <= 0:
-            parts.append("")
-        else:
-            parts[-1] += letter
+            ends.append(i)
+    parts = (text[begin + 1 : end] for begin, end in zip(ends, [*ends[1:], len(text)], strict=True))
     return [part for part in map(str.strip, parts) if part]

@@ -32,7 +32,7 @@ def makespan(millis: Sequence[int], cores: int) -> float:
     >>> makespan([1000, 1000, 1000, 4000], cores=2)
     5.0
     """
-    busy = [0] * max(1, cores)
+    busy = [0] * max(1, min(cores, len(millis)))
     heapify(busy)
     for task in millis:
         heapreplace(busy, busy[0] + task)

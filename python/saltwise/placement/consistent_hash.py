@@ -14,13 +14,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import SaltwiseValueError, check_whole
+from ..errors import check_whole
 from ..splitting.compiled_hash import Ints, Longs, workers_of
 from .partition_function import PartitionFunction
 
 REPLICAS = 1000
-MAX_RING = 10_000_000
-"""So many replicas all workers may have: a thousand for each of ten thousand workers."""
+MAX_RING = 1_000_000
+"""So many replicas have all workers together at most: a thousand for each of a thousand workers."""
 HALF = 1 << 31
 """The place of a replica consists of two hashes of 31 bits each."""
 
@@ -34,7 +34,7 @@ class Ring(NamedTuple):
     """The places of the replicas, ascending, then the last place of the ring; shape (replicas N + 1,)."""
     owners: Ints
     """By replica: its worker. Places after the last replica belong to the worker of the first one."""
-    first: npt.NDArray[np.int64]
+    first: Ints
     """By bucket of the ring: its first replica, or the next one after it."""
 
 
@@ -50,7 +50,8 @@ class ConsistentHash(PartitionFunction):
     Args:
         workers: N.
         key_type: the keys' type in SQL.
-        replicas: of each worker, at least 1.
+        replicas: of each worker, at least 1. All workers together have a million of them at most, so that each has
+            fewer than a thousand where there are more than a thousand workers.
 
     Raises:
         SaltwiseValueError: an argument is not allowed.
@@ -64,28 +65,31 @@ class ConsistentHash(PartitionFunction):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_whole("replicas", self.replicas)
-        if self.workers * self.replicas > MAX_RING:
-            raise SaltwiseValueError(
-                f"workers and replicas are {self.workers} and {self.replicas}; all workers together may have "
-                f"{MAX_RING:,} replicas at most."
-            )
 
     @cached_property
     def ring(self) -> Ring:
         """The ring with all replicas."""
-        worker, replica = np.divmod(np.arange(self.workers * self.replicas), self.replicas)
-        high, low = (workers_of((worker << 32) + replica, i, HALF).astype(np.uint64) for i in (1, 2))
-        places = high << np.uint64(33) | low << np.uint64(2)
+        each = self._size // self.workers
+        names = ((np.arange(self.workers) << 32)[:, np.newaxis] + np.arange(each)).ravel()
+        places = workers_of(names, 1, HALF).astype(np.uint64) << np.uint64(33)
+        places |= workers_of(names, 2, HALF).astype(np.uint64) << np.uint64(2)
+        del names  # a ring of a million replicas is built in little memory
         clockwise = np.argsort(places, kind="stable")
-        places, owners = places[clockwise], worker[clockwise].astype(np.int32)
+        places = np.append(places[clockwise], np.uint64(2**64 - 1))
+        clockwise //= each
+        owners = np.append(clockwise, clockwise[:1]).astype(np.int32)
+        del clockwise
         starts = np.arange(1 << self._bucket_bits, dtype=np.uint64) << np.uint64(64 - self._bucket_bits)
-        return Ring(
-            np.append(places, np.uint64(2**64 - 1)), np.append(owners, owners[:1]), np.searchsorted(places, starts)
-        )
+        return Ring(places, owners, np.searchsorted(places[:-1], starts).astype(np.int32))
+
+    @property
+    def _size(self) -> int:
+        """The number of replicas."""
+        return self.workers * min(self.replicas, MAX_RING // self.workers)
 
     @property
     def _bucket_bits(self) -> int:
-        return max(1, (self.workers * self.replicas).bit_length())
+        return max(1, self._size.bit_length())
 
     def place(self, hashes: Longs) -> Ints:
         points = hashes.view(np.uint64)

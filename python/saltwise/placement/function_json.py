@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import SaltwiseError, SaltwiseValueError
+from ..errors import SaltwiseError
 from ..versioned_json import VersionedJsonError, dump_versioned, load_versioned
 from .consistent_hash import ConsistentHash
 from .hash_pair import HashPair
@@ -67,7 +67,7 @@ def from_json(text: str) -> PartitionFunction:
     except VersionedJsonError as error:
         raise PartitionFormatError(str(error)) from error
     kind = content.get("kind")
-    if kind not in _KINDS or content.get("hash") != HASH:
+    if not isinstance(kind, str) or kind not in _KINDS or content.get("hash") != HASH:
         raise PartitionFormatError(
             f"the partition function is {kind!r} by {content.get('hash')!r}; it must be {' or '.join(_KINDS)} by {HASH}"
         )
@@ -76,5 +76,5 @@ def from_json(text: str) -> PartitionFunction:
         if "explicit" in values:
             values["explicit"] = {int(key): worker for key, worker in values["explicit"].items()}
         return _KINDS[kind](**values)
-    except (SaltwiseValueError, AttributeError, ValueError, TypeError) as error:
-        raise PartitionFormatError(f"the partition function is damaged: {error}") from error
+    except (AttributeError, ValueError, TypeError) as error:
+        raise PartitionFormatError(f"the partition function is damaged: {str(error).removesuffix('.')}") from error

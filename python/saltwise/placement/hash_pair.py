@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from ..errors import SaltwiseValueError, check_whole
+from ..hashing import LEAST_HASH, MOST_HASH
 from ..splitting.compiled_hash import Ints, Longs
 from .consistent_hash import REPLICAS, ConsistentHash
 from .partition_function import PartitionFunction, UniformHash
@@ -45,9 +46,9 @@ class HashPair(PartitionFunction):
         super().__post_init__()
         check_whole("replicas", self.replicas, least=0)
         object.__setattr__(self, "explicit", dict(self.explicit))  # a copy, because the caller may change the original
-        _ = self.others  # raises where there are too many replicas
         for key, worker in self.explicit.items():
-            if not 0 <= worker < self.workers:
+            check_whole("a hash in explicit", key, LEAST_HASH, MOST_HASH)
+            if not isinstance(worker, int) or not 0 <= worker < self.workers:
                 raise SaltwiseValueError(
                     f"explicit has worker {worker!r} for the key of hash {key}; it must be from 0 to "
                     f"{self.workers - 1}, as there are {self.workers} workers."

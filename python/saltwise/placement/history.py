@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import SaltwiseValueError, check_whole
+from ..hashing import LEAST_HASH, MOST_HASH
 from ..sketches.lossy_counting import LossyCounting
 from ..sketches.sliding_counts import SlidingCounts
 from ..splitting.compiled_hash import Longs
@@ -44,6 +45,9 @@ UNKNOWN = np.arange(1 << 16) << 48
 
 PAYS_WITHIN = 10
 """Within so many windows the fullest worker must have as many rows less as the state that moves had in one."""
+
+MOST_ROWS = 1 << 100
+"""More parts than any window has."""
 
 KEPT, LARGEST_FIRST = "kept", "largest first"
 
@@ -339,13 +343,21 @@ def counts_from_content(content: dict[str, Any]) -> SlidingCounts[int | None]:
     Raises:
         LookupError, TypeError, ValueError: the content is something else.
     """
+    for name in "window", "left":
+        check_whole(name, content[name], most=MOST_ROWS)
     counts: SlidingCounts[int | None] = SlidingCounts(content["window"], content["epsilon"])
-    counts.left = int(content["left"])
+    counts.left = content["left"]
     counts.counters.clear()
     for written in content["counters"]:
         counter: LossyCounting[int | None] = LossyCounting(counts.epsilon)
-        counter.total = int(written["total"])
+        counter.total = written["total"]
+        check_whole("total", counter.total, 0, MOST_ROWS)
         counter.kept = {None if key is None else int(key): (count, error) for key, count, error in written["kept"]}
+        for key, entry in counter.kept.items():
+            if key is not None:
+                check_whole("the hash of a key", key, LEAST_HASH, MOST_HASH)
+            for count in entry:
+                check_whole("a count", count, 0, counter.total)
         counts.counters.append(counter)
     if not counts.counters:
         raise ValueError("there are no counters")
@@ -423,6 +435,16 @@ def costs_to_content(placement: Placement) -> dict[str, Any]:
 
 
 def costs_from_content(function: PartitionFunction, content: dict[str, Any]) -> Placement:
-    """Return the placement that :func:`costs_to_content` wrote."""
-    costs: dict[str, Any] = {name: math.inf if content[name] is None else content[name] for name in COSTS}
-    return Placement(function, **costs)
+    """Return the placement that :func:`costs_to_content` wrote.
+
+    Raises:
+        ArithmeticError, LookupError, TypeError, ValueError: the content is something else.
+    """
+    made_by = content["made_by"]
+    if not isinstance(made_by, str):
+        raise ValueError(f"the placement is made by {made_by!r}, which is no text")
+    costs: dict[str, Any] = {
+        name: math.inf if content[name] is None else float(content[name]) for name in COSTS if name != "made_by"
+    }
+    costs["moved_keys"] = int(costs["moved_keys"])
+    return Placement(function, made_by, **costs)

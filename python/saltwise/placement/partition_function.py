@@ -13,13 +13,16 @@ from ..errors import SaltwiseValueError, check_whole
 from ..keys import Item, key_hashes
 from ..splitting.compiled_hash import Ints, Longs, workers_of
 
+MAX_WORKERS = 100_000
+"""What is computed for each worker stays small: a function may come from a text that somebody else wrote."""
+
 
 @dataclass(frozen=True)
 class PartitionFunction(ABC):
     """p: D -> [0, N), a function of the 64-bit hash of a key.
 
     Args:
-        workers: N, at least 1; the paper's parallel channels.
+        workers: N, from 1 to 100,000; the paper's parallel channels.
         key_type: the keys' type in SQL, which their hash depends on; for several columns, their types with commas.
 
     Raises:
@@ -30,7 +33,7 @@ class PartitionFunction(ABC):
     key_type: str = "bigint"
 
     def __post_init__(self) -> None:
-        check_whole("workers", self.workers)
+        check_whole("workers", self.workers, most=MAX_WORKERS)
         if not isinstance(self.key_type, str) or not self.key_type:
             raise SaltwiseValueError(f"key_type is {self.key_type!r}; it must be a type in SQL, such as bigint.")
 

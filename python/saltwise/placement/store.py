@@ -20,7 +20,8 @@ class PlacementStoreError(SaltwiseError):
     """A folder does not hold a placement that can be used here. Nothing in it is changed."""
 
     def __init__(self, path: Path, why: str) -> None:
-        super().__init__(f"{str(path)!r} cannot be used as a placement store, because {why}; give another folder.")
+        reason = why.removesuffix(".")
+        super().__init__(f"{str(path)!r} cannot be used as a placement store, because {reason}; give another folder.")
 
 
 class PlacementStore:

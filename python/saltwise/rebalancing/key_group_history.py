@@ -14,13 +14,16 @@ import numpy as np
 from ..errors import SaltwiseValueError, check_whole
 from ..placement.costs import migration_cost, relative_imbalance, relative_migration
 from ..placement.function_json import from_json, to_json
-from ..placement.history import KEPT, Placement
+from ..placement.history import KEPT, MOST_ROWS, Placement
 from ..placement.key_groups import KeyGroups
 from .cluster import Cluster, Floats, Ints
 from .rounds import PLANNERS, Budget, Window, decide, rehomed, unevenness
 
 WINDOW = 10
 """Batches over which loads are averaged. The moves of a round must pay within as many."""
+
+MAX_GROUPS = 1_000_000
+"""What is computed for each group stays small: the number may come from a file that somebody else wrote."""
 
 BYTES_PER_ROW = 64.0
 """Moving so many bytes of a state costs as much as a row of a batch."""
@@ -32,10 +35,10 @@ class KeyGroupHistory:
     """The table in use, and the rows of each key group in the last batches. :meth:`next` changes both.
 
     Args:
-        groups: p, the number of key groups. It never changes.
+        groups: p, the number of key groups, at most 1,000,000. It never changes.
 
     Raises:
-        SaltwiseValueError: there is no group.
+        SaltwiseValueError: there is no group, or there are too many.
 
     >>> history = KeyGroupHistory(groups=4)
     >>> rows, no_state = np.array([40.0, 10.0, 30.0, 20.0]), np.zeros(4)
@@ -44,7 +47,7 @@ class KeyGroupHistory:
     """
 
     def __init__(self, groups: int) -> None:
-        check_whole("groups", groups)
+        check_whole("groups", groups, most=MAX_GROUPS)
         self.groups = groups
         self.function: KeyGroups | None = None
         self.loads: deque[Floats] = deque(maxlen=WINDOW)
@@ -137,4 +140,6 @@ class KeyGroupHistory:
             history.function = function
         for rows in content["loads"]:
             history.loads.append(np.array(rows, np.float64).reshape(history.groups))
+            if not ((history.loads[-1] >= 0) & (history.loads[-1] <= MOST_ROWS)).all():
+                raise ValueError(f"a key group has a number of rows that is not from 0 to {MOST_ROWS}")
         return history

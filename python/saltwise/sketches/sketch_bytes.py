@@ -89,6 +89,8 @@ def read(data: bytes, max_capacity: int) -> Content:
         rows = []
         for _ in range(size):
             count, wrong, length = ENTRY.unpack_from(data, at)
+            if length < 0:
+                raise ValueError(f"an item has {length} bytes")
             at += ENTRY.size + length
             rows.append((data[at - length : at], count, wrong))
     except (error, ValueError, LookupError, TypeError, RecursionError) as damage:
@@ -96,11 +98,14 @@ def read(data: bytes, max_capacity: int) -> Content:
     item_type = next((sql for sql, name in JSON_NAMES.items() if name == declared), None)
     if item_type is None:
         raise SaltwiseValueError(f"the sketch counts items of type {declared}; read here are {', '.join(ITEM_TYPES)}.")
-    if not 1 <= capacity <= max_capacity or total < 0 or absent < 0 or not 0 <= size <= capacity:
+    if not 1 <= capacity <= max_capacity or not 0 <= absent <= total or not 0 <= size <= capacity:
         raise _refused(f"the sketch is damaged: it says {size} items of {total} rows on {capacity} counters")
     if at != len(data) - 4:
         raise _refused(f"the sketch is damaged: its items end at byte {at} of {len(data) - 4}")
-    return Content(item_type, capacity, total, absent, list(_entries(rows, item_type, total)))
+    entries = list(_entries(rows, item_type, total))
+    if len({item for item, _, _ in entries}) < len(entries):
+        raise _refused("the sketch is damaged: it counts an item twice")
+    return Content(item_type, capacity, total, absent, entries)
 
 
 def _entries(rows: Iterable[tuple[bytes, int, int]], item_type: str, total: int) -> Iterable[tuple[Item, int, int]]:

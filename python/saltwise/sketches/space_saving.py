@@ -32,6 +32,9 @@ Records = Any
 """A numpy array of records."""
 
 NIL = -1
+MOST_ROWS = (1 << 63) - 1
+ROOM = 1024
+"""Counters of a summary at first. A sketch of few items may say that it has millions of counters."""
 COUNTER = np.dtype([("count", "i8"), ("error", "i8"), ("bucket", "i4"), ("newer", "i4"), ("older", "i4")])
 BUCKET = np.dtype([("level", "i8"), ("oldest", "i4"), ("newest", "i4"), ("above", "i4"), ("below", "i4")])
 WHOLE = np.dtype(
@@ -182,6 +185,13 @@ class Estimate(NamedTuple):
     upper: int
 
 
+def with_room(s: Summary, capacity: int) -> Summary:
+    """Return the same summary with more counters."""
+    larger = empty_summary(capacity)._replace(whole=s.whole)
+    larger.counters[: len(s.counters)], larger.buckets[: len(s.buckets)] = s.counters, s.buckets
+    return larger
+
+
 class SpaceSaving:
     """A SpaceSaving summary of whole numbers or of texts, and of None, which is SQL's NULL.
 
@@ -209,7 +219,7 @@ class SpaceSaving:
             raise SaltwiseValueError.unknown("item_type", item_type, ITEM_TYPES)
         self.capacity = capacity
         self.item_type = item_type
-        self._s = empty_summary(capacity)
+        self._s = empty_summary(min(capacity, ROOM))
         self._items: list[Item] = []
         self._counter_of: dict[Item, int] = {}
 
@@ -226,6 +236,8 @@ class SpaceSaving:
             count_known(self._s, known, weight)
             return
         self._check(item)
+        if len(self) == len(self._s.counters):
+            self._make_room(2 * len(self))
         counter = count_new(self._s, weight)
         if counter == len(self._items):
             self._items.append(item)
@@ -233,6 +245,12 @@ class SpaceSaving:
             del self._counter_of[self._items[counter]]
             self._items[counter] = item
         self._counter_of[item] = counter
+
+    def _make_room(self, counters: int) -> None:
+        """Let memory grow with the items that were seen, as far as the capacity allows."""
+        room = min(self.capacity, counters)
+        if room > len(self._s.counters):
+            self._s = with_room(self._s, room)
 
     def _check(self, item: Item) -> None:
         if item is None or (isinstance(item, str) and self.item_type == "string"):
@@ -288,11 +306,16 @@ class SpaceSaving:
         An item's counts add up; a summary without the item adds what it may have missed to count and error.
 
         Raises:
-            SaltwiseValueError: the other summary counts items of another type.
+            SaltwiseValueError: the other summary counts items of another type, or both have too many rows together.
         """
         if other.item_type != self.item_type:
             raise SaltwiseValueError(
                 f"the other sketch counts items of type {other.item_type}; it must be {self.item_type}, as here."
+            )
+        if self.total + other.total > MOST_ROWS:
+            raise SaltwiseValueError(
+                f"the sketches counted {self.total} and {other.total} rows, which is more than a BIGINT holds; leave "
+                "out those that counted something else."
             )
         missed_here, missed_there = self.absent, other.absent
         merged = []
@@ -336,6 +359,7 @@ class SpaceSaving:
 
     def _fill(self, entries: list[Counted], total: int, absent: int) -> None:
         """Fill an empty summary with these counters, highest count first."""
+        self._make_room(len(entries))
         s = self._s
         for item, count, error in reversed(entries):
             highest = s.whole[0]["highest"]

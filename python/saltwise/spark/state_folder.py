@@ -21,9 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
-from ..errors import SaltwiseError
+from ..errors import SaltwiseError, check_whole
 from ..placement.function_json import PartitionFormatError
 from ..placement.history import (
     Placement,
@@ -49,8 +50,22 @@ UNIT = "unit"
 Files = dict[str, int]
 """Path in the folder, to its length in bytes."""
 
-WRONG = (PartitionFormatError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What reading values raises that are not those that were written."""
+MAX_VERSION = 10**10 - 2
+"""The name of a folder has ten digits, and the next version needs one too."""
+
+MAX_LONG = (1 << 63) - 1
+
+WRONG = (
+    PartitionFormatError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    PySparkException,
+    TypeError,
+    ValueError,
+)
+"""What reading values raises that are not those that were written. PySpark asserts what it reads of a schema."""
 
 Names = TypeVar("Names", Files, list[str])
 _NAME = re.compile(r"version=\d{10}/unit=-?\d+/[^/\\]+\.parquet")
@@ -60,7 +75,8 @@ class StatefulAggregateError(SaltwiseError):
     """A folder does not hold a state that can be used here. It is not changed."""
 
     def __init__(self, path: Path, why: str) -> None:
-        super().__init__(f"{str(path)!r} does not hold a state to continue, because {why}; give another folder.")
+        reason = why.removesuffix(".")
+        super().__init__(f"{str(path)!r} does not hold a state to continue, because {reason}; give another folder.")
 
 
 @dataclass(frozen=True)
@@ -117,11 +133,21 @@ class Commit:
 
         Raises:
             VersionedJsonError: the text is not a commit, or it is newer or damaged.
-            PartitionFormatError, AttributeError, LookupError, TypeError, ValueError: its values are wrong.
+            PartitionFormatError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError: its values are
+                wrong.
         """
         content = load_versioned(text, FORMAT, VERSION)
+        check_whole("state_version", content["state_version"], 0, MAX_VERSION)
+        for name in "batch", "latest":
+            if content[name] is not None:
+                check_whole(name, content[name], -MAX_LONG, MAX_LONG)
         kept = content["history"]
         history = KeyGroupHistory.from_content(kept) if "groups" in kept else PlacementHistory.from_content(kept)
+        files = {int(unit): _inside(sizes) for unit, sizes in content["files"].items()}
+        if isinstance(history, KeyGroupHistory) and max(files, default=0) >= history.groups:
+            raise ValueError(f"it has files of key group {max(files)}, and there are {history.groups}")
+        for size in (size for sizes in files.values() for size in sizes.values()):
+            check_whole("the size of a file", size, 0, MAX_LONG)
         costs = content["placement"]
         return cls(
             content["state_version"],
@@ -129,12 +155,12 @@ class Commit:
             history,
             None if content["heads"] is None else counts_from_content(content["heads"]),
             content["latest"],
-            {int(unit): _inside(files) for unit, files in content["files"].items()},
+            files,
             tuple(_inside(content["previous"])),
             _struct(content["state"]),
             _struct(content["result"]),
-            content["aggregates"],
-            content["functions"],
+            dict(content["aggregates"]),
+            _texts(content["functions"]),
             None if costs is None or history.function is None else costs_from_content(history.function, costs),
         )
 
@@ -217,6 +243,12 @@ def _inside(files: Names) -> Names:
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} is no file of a unit")
     return files
+
+
+def _texts(values: list[str]) -> list[str]:
+    if not all(isinstance(value, str) for value in values):
+        raise ValueError(f"{values!r} are not names")
+    return values
 
 
 def _struct(content: dict[str, Any] | None) -> StructType | None:

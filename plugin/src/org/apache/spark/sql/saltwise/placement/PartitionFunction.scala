@@ -1,7 +1,7 @@
 package org.apache.spark.sql.saltwise.placement
 
 import java.nio.charset.StandardCharsets.US_ASCII
-import java.util.concurrent.ConcurrentHashMap
+import java.util.{Arrays, LinkedHashMap, Map => JavaMap}
 import java.util.zip.CRC32
 
 import scala.jdk.CollectionConverters._
@@ -32,39 +32,63 @@ final case class UniformHash(workers: Int) extends PartitionFunction {
 
 /**
  * The worker whose replica comes next on a ring of 2^64 places, clockwise from the hash of the key.
- * Replica r of worker w is at the place that F_1 and F_2 of 2^32 w + r make, 31 bits each.
+ * Replica r of worker w is at the place that F_1 and F_2 of 2^32 w + r make, 31 bits each. Where
+ * there are very many workers, each has fewer replicas than it says.
  */
 final case class ConsistentHash(workers: Int, replicas: Int) extends PartitionFunction {
   private val ring = ConsistentHash.ring(workers, replicas)
 
   override def place(key: Long): Int = {
     val point = key ^ Long.MinValue // so that signed comparison gives the unsigned order
-    var (low, high) = (0, ring.places.length)
-    while (low < high) {
-      val middle = (low + high) >>> 1
-      if (ring.places(middle) < point) low = middle + 1 else high = middle
-    }
-    ring.owners(if (low == ring.places.length) 0 else low)
+    val next = ConsistentHash.firstFrom(ring.places, point)
+    ring.owners(if (next == ring.places.length) 0 else next)
   }
 }
 
 object ConsistentHash {
+  /** So many replicas have all workers together at most: a thousand for each of a thousand. */
+  private val MaxRing = 1000000
+
+  /** So many rings are kept. */
+  private val MaxRings = 4
+
   private final class Ring(val places: Array[Long], val owners: Array[Int])
 
-  /** By workers and replicas. All tasks of a stage share a ring. */
-  private val rings = new ConcurrentHashMap[(Int, Int), Ring]
+  /** By workers and replicas, those that were used last. All tasks of a stage share a ring. */
+  private val rings = new LinkedHashMap[(Int, Int), Ring](MaxRings, 0.75f, true) {
+    override def removeEldestEntry(eldest: JavaMap.Entry[(Int, Int), Ring]): Boolean =
+      size > MaxRings
+  }
 
-  private def ring(workers: Int, replicas: Int): Ring =
-    rings.computeIfAbsent((workers, replicas), _ => newRing(workers, replicas))
+  private def ring(workers: Int, replicas: Int): Ring = rings.synchronized {
+    rings.computeIfAbsent((workers, replicas), _ => {
+      newRing(workers, math.min(replicas, MaxRing / workers))
+    })
+  }
 
   private def newRing(workers: Int, replicas: Int): Ring = {
-    val places = for (worker <- 0 until workers; replica <- 0 until replicas) yield {
-      val name = (worker.toLong << 32) + replica
-      def half(i: Int): Long = Murmur3_x86_32.hashLong(name, i) & Int.MaxValue
-      ((half(1) << 33 | half(2) << 2) ^ Long.MinValue, worker)
+    def place(i: Int): Long = {
+      val name = (i / replicas).toLong << 32 | i % replicas
+      def half(seed: Int): Long = Murmur3_x86_32.hashLong(name, seed) & Int.MaxValue
+      (half(1) << 33 | half(2) << 2) ^ Long.MinValue
     }
-    val clockwise = places.sortBy(_._1)
-    new Ring(clockwise.map(_._1).toArray, clockwise.map(_._2).toArray)
+    val places = new Array[Long](workers * replicas)
+    for (i <- places.indices) places(i) = place(i)
+    Arrays.sort(places)
+    val owners = new Array[Int](places.length)
+    // Where two replicas share a place, it belongs to the first one, which is written last.
+    for (i <- places.indices.reverse) owners(firstFrom(places, place(i))) = i / replicas
+    new Ring(places, owners)
+  }
+
+  /** The index of the first place that is not below `point`. */
+  private def firstFrom(places: Array[Long], point: Long): Int = {
+    var (low, high) = (0, places.length)
+    while (low < high) {
+      val middle = (low + high) >>> 1
+      if (places(middle) < point) low = middle + 1 else high = middle
+    }
+    low
   }
 }
 
@@ -84,10 +108,10 @@ final case class KeyGroups(workers: Int, table: Seq[Int]) extends PartitionFunct
 
 /** Partition functions as JSON, version 1. function_json.py describes the format. */
 object PartitionFunction {
-  private val Format = "saltwise partition function"
+  /** A function may come from a text that somebody else wrote, so its shuffle stays small. */
+  val MaxWorkers = 100000
 
-  /** So many replicas all workers may have: a thousand for each of ten thousand workers. */
-  private val MaxRing = 10000000
+  private val Format = "saltwise partition function"
 
   /** @param keyType the SQL types of the key's columns, because the hash depends on them */
   final case class Saved(function: PartitionFunction, keyType: String)
@@ -133,8 +157,8 @@ object PartitionFunction {
     if (json.path("crc32").asLong(-1) != checksum(json)) {
       refuse("the partition function is damaged: its checksum does not match")
     }
-    val workers = whole("workers", json.path("workers"), 1, Int.MaxValue)
-    def replicas = whole("replicas", json.path("replicas"), 0, MaxRing / workers)
+    val workers = whole("workers", json.path("workers"), 1, MaxWorkers)
+    def replicas = whole("replicas", json.path("replicas"), 0, Int.MaxValue)
     def others = if (replicas == 0) UniformHash(workers) else ConsistentHash(workers, replicas)
     def worker(of: String, node: JsonNode) = whole(s"the worker of $of", node, 0, workers - 1)
     val function = json.path("kind").asText match {
@@ -173,7 +197,7 @@ object PartitionFunction {
 
   private def whole(what: String, node: JsonNode, least: Int, most: Int): Int =
     if (node.isInt && node.asInt >= least && node.asInt <= most) node.asInt
-    else damaged(s"$what is $node; it must be from $least to $most")
+    else damaged(s"$what is $node; it must be a whole number from $least to $most")
 
   private def damaged(why: String): Nothing = refuse(s"the partition function is damaged: $why")
 

@@ -159,6 +159,8 @@ final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
           "strategy")
       } else if (workers == 1) {
         leave(SkewAggregation.OnePartition)
+      } else if (workers > PartitionFunction.MaxWorkers) {
+        leave(s"a partition function has at most ${PartitionFunction.MaxWorkers} workers")
       } else {
         val worker = PlaceKey(GroupingKeys.hash(keys), function)
         node.withNewChildren(Seq(Placed(keys, worker, workers, rows)))

@@ -2,6 +2,15 @@ package org.apache.spark.sql.saltwise.report
 
 import org.apache.spark.scheduler.SparkListenerEvent
 
+/** An event of ours. A History Server reads them from a file that somebody may have changed. */
+sealed trait ReportEvent extends SparkListenerEvent {
+
+  /** Whether it can be shown: no text or list is missing, and lists have as many values as ours. */
+  def isWhole: Boolean
+
+  protected def areThere(values: AnyRef*): Boolean = !values.contains(null)
+}
+
 /**
  * One GROUP BY, window or group map of a SQL execution that has ended. The event log has it as
  * JSON, and readers without Saltwise skip it.
@@ -58,7 +67,12 @@ final case class GroupByEvent(
     hotKeys: Array[String],
     hotRows: Array[Long],
     fingerprint: Int,
-    failed: Boolean) extends SparkListenerEvent {
+    failed: Boolean) extends ReportEvent {
+
+  override def isWhole: Boolean =
+    areThere(
+      description, operator, keys, functions, strategy, reason, wouldRun, received, hotKeys, hotRows
+    ) && received.length <= GroupByEvent.MaxBars && hotKeys.length == hotRows.length
 
   def mean: Double = rows.toDouble / math.max(1, workers)
 
@@ -99,7 +113,11 @@ final case class StreamBatchEvent(
     rows: Long,
     most: Long,
     hotKeys: Array[String],
-    hotRows: Array[Long]) extends SparkListenerEvent
+    hotRows: Array[Long]) extends ReportEvent {
+
+  override def isWhole: Boolean =
+    areThere(run, name, aggregate, strategy, hotKeys, hotRows) && hotKeys.length == hotRows.length
+}
 
 /**
  * How busy executors were with a batch of a stream whose state partitions a balancer moves.
@@ -112,7 +130,11 @@ final case class StateBalanceEvent(
     batch: Long,
     executors: Array[String],
     millis: Array[Long],
-    moved: Long) extends SparkListenerEvent {
+    moved: Long) extends ReportEvent {
+
+  override def isWhole: Boolean =
+    areThere(run, executors, millis) && executors.length == millis.length
+
   def mean: Double = millis.sum.toDouble / math.max(1, millis.length)
 
   def maxToMean: Double = if (millis.sum == 0) 1.0 else millis.max / mean

@@ -42,6 +42,7 @@ private[report] final class ReportListener(conf: SparkConf, store: ElementTracki
   }
 
   override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
+    case damaged: ReportEvent if !damaged.isWhole =>
     case group: GroupByEvent => write(new StoredGroupBy(next(), group))
     case batch: StreamBatchEvent => write(new StoredBatch(next(), batch))
     case states: StateBalanceEvent => write(new StoredStates(states.run, next(), states))

@@ -3,6 +3,7 @@ package org.apache.spark.sql.saltwise.routing
 import com.fasterxml.jackson.core.JsonProcessingException
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
@@ -54,7 +55,9 @@ object HotKeys {
       case _: StructType | _: ArrayType => JsonToStructs(dataType, Map.empty, text, timeZone)
       case _ => Cast(text, dataType, timeZone, EvalMode.TRY)
     }
-    val result = typed.eval(InternalRow.empty)
+    val result = try typed.eval(InternalRow.empty) catch {
+      case NonFatal(_) => null
+    }
     if (result == null) {
       throw new HotKeyMismatch(
         s"hot key value $value is not of type ${dataType.sql}; give a value of that type.")

@@ -5,7 +5,10 @@ import java.nio.charset.StandardCharsets.UTF_8
 import java.util.Arrays
 import java.util.zip.CRC32
 
+import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
+
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
 import org.apache.spark.sql.catalyst.expressions.{RowOrdering, UnsafeRow}
 import org.apache.spark.sql.saltwise.SaltwiseException
@@ -52,6 +55,10 @@ final class ItemSketch(val itemType: DataType, capacity: Int) extends SpaceSavin
   def top(k: Int): Seq[Int] = ranked.take(k).toSeq
 
   def merge(other: ItemSketch): Unit = {
+    if (total > Long.MaxValue - other.total) {
+      throw new SaltwiseException(s"the sketches counted $total and ${other.total} rows, which " +
+        "is more than a BIGINT holds; leave out those that counted something else.")
+    }
     val (missedHere, missedThere) = (absent, other.absent)
     val here = entries.map { entry =>
       val there = other.counterOf(entry.item)
@@ -89,7 +96,9 @@ final class ItemSketch(val itemType: DataType, capacity: Int) extends SpaceSavin
   private def fill(entries: Array[Entry], total: Long, absent: Long): Unit = {
     clear()
     entries.reverseIterator.foreach { entry =>
-      storeCurrent(append(items.setCurrent(entry.item), entry.count, entry.error))
+      val hash = items.setCurrent(entry.item)
+      if (find(hash) >= 0) damaged("it counts an item twice")
+      storeCurrent(append(hash, entry.count, entry.error))
     }
     restore(total, absent)
   }
@@ -138,7 +147,8 @@ object ItemSketch {
     val itemType = typeOf(new String(next(in), UTF_8))
     val (capacity, total, absent, size) = (in.getInt(), in.getLong(), in.getLong(), in.getInt())
     val fits = capacity >= 1 && capacity <= SketchArguments.MaxCapacity && total >= 0 &&
-      absent >= 0 && size >= 0 && size <= capacity && size <= in.remaining / EntryHeader
+      absent >= 0 && absent <= total && size >= 0 && size <= capacity &&
+      size <= in.remaining / EntryHeader
     if (!fits) damaged(s"it says $size items of $total rows on $capacity counters")
     val entries = Array.fill(size)(readEntry(in, itemType, total))
     if (in.remaining != 4) damaged(s"${in.remaining - 4} bytes follow the last item")
@@ -176,12 +186,18 @@ object ItemSketch {
 
   private def typeOf(json: String): DataType = {
     // Reading a user-defined type would run code of the class that it names.
-    if (json.contains("\"udt\"")) damaged("it names a class as its type")
+    if (namesClass(new ObjectMapper().readTree(json))) damaged("it names a class as its type")
     val itemType = DataType.fromJson(json).asInstanceOf[StructType].head.dataType
+    if (SketchArguments.levels(itemType) > SketchArguments.MaxLevels) {
+      damaged(s"its items have more than ${SketchArguments.MaxLevels} levels of structs and arrays")
+    }
     // Other types keep sizes inside of their bytes, which nobody has checked.
     if (!RowOrdering.isOrderable(itemType)) damaged(s"items cannot be of type ${itemType.sql}")
     itemType
   }
+
+  private def namesClass(json: JsonNode): Boolean =
+    json.path("type").asText == "udt" || json.elements.asScala.exists(namesClass)
 
   private def typeJson(itemType: DataType): String = new StructType().add("item", itemType).json
 

@@ -56,7 +56,10 @@ abstract class ItemCounting extends SketchAggregate {
   override def checkInputDataTypes(): TypeCheckResult = {
     val groupable = TypeUtils.checkForOrderingExpr(item.dataType, prettyName)
     if (groupable.isFailure) groupable
-    else SketchArguments.check("capacity", capacityExpression, 1, SketchArguments.MaxCapacity)
+    else if (SketchArguments.levels(item.dataType) > SketchArguments.MaxLevels) {
+      TypeCheckFailure(s"${item.sql} has structs and arrays inside of each other; it must have " +
+        s"at most ${SketchArguments.MaxLevels} levels of them")
+    } else SketchArguments.check("capacity", capacityExpression, 1, SketchArguments.MaxCapacity)
   }
 }
 
@@ -176,6 +179,15 @@ final case class SpaceSavingMerge(
 /** What the sketch functions share: their whole-number arguments, and the result of a sketch. */
 object SketchArguments {
   val MaxCapacity: Int = 1 << 24
+
+  /** Levels of structs and arrays in the type of an item. Code that compares more takes long. */
+  val MaxLevels: Int = 20
+
+  def levels(itemType: DataType): Int = itemType match {
+    case StructType(fields) => 1 + fields.map(field => levels(field.dataType)).fold(0)(_ max _)
+    case ArrayType(element, _) => 1 + levels(element)
+    case _ => 0
+  }
 
   /** The type of `heavy_hitters` and `space_saving_top`. */
   def topType(item: DataType): DataType = ArrayType(
