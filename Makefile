@@ -46,7 +46,8 @@ test-matrix: wheel
 # Jobs of every kind on Spark's own standalone cluster, with its servers, on every supported Spark.
 test-cluster: wheel
 	$(BIN)/python tests/matrix.py $(WHEEL) $(VERSIONS) --install
-	for version in $(VERSIONS); do $(BIN)/python tests/cluster.py --python .matrix/$$version/bin/python || exit 1; done
+	failed=0; for version in $(VERSIONS); do \
+		$(BIN)/python tests/cluster.py --python .matrix/$$version/bin/python || failed=1; done; exit $$failed
 
 # Every kind of aggregate on every kind of skew with every plan, and what else the docs quote: three quarters of an
 # hour; bench-quick takes four minutes.

@@ -12,6 +12,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from common import RESULTS, console
@@ -49,45 +50,70 @@ def drawn(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def losses(lines: Lines) -> str:
-    """How runs ended, by plan and by what was lost, beside stock Spark's on the same kills."""
-    stock = {_kill(line): _end(line) for line in lines if line["strategy"] == "stock"}
-    ours = [line for line in lines if line["strategy"] != "stock"]
-    by_plan: dict[tuple[str, str], Lines] = defaultdict(list)
-    by_loss: dict[str, Lines] = defaultdict(list)
+    """How runs ended: ours by plan, stock Spark's own, both by what was lost, and why jobs were aborted."""
+    last = {(line["side"], _kill(line)): line for line in lines}
+    ours, stock = ([line for line in last.values() if line["side"] == side] for side in ("ours", "stock"))
+    aborted = {_kill(line): _end(line).startswith("aborted") for line in stock}
+    by_plan, by_spark = defaultdict(list), defaultdict(list)
     for line in ours:
         by_plan[line["spark"], line["strategy"]].append(line)
-        by_loss[line["lost"]].append(line)
-    rows = []
-    for (spark, plan), group in by_plan.items():
-        mine, theirs = Counter(map(_end, group)), Counter(stock.get(_kill(line)) for line in group)
-        rows.append([spark, plan, len(group), *(mine[how] for how in HOW), *(theirs[how] for how in HOW)])
-    named = ["runs", *HOW, *(f"stock: {how}" for how in HOW)]
-    rates = []
-    for lost, group in by_loss.items():
-        theirs = [stock[kill] for kill in {_kill(line) for line in group} if kill in stock]
-        rates.append([lost, _rate([_end(line) for line in group]), _rate(theirs)])
-    return (
-        drawn(["Spark", "plan", *named], rows)
-        + "\n\nAborted by Spark, by what was lost:\n\n"
-        + drawn(["lost", "Saltwise", "stock"], rates)
+    for line in stock:
+        by_spark[line["spark"]].append(line)
+    plans = []
+    for which, group in by_plan.items():
+        alone = Counter(
+            (_end(line).startswith("aborted"), aborted[_kill(line)]) for line in group if _kill(line) in aborted
+        )
+        plans.append([*which, *_ends(group), alone[True, False], alone[False, True]])
+    why = Counter((line["why"], line["side"]) for line in last.values() if line["why"])
+    return "\n\n".join(
+        [
+            drawn(["Spark", "plan", "runs", "executors killed", *HOW, "ours alone aborted", "stock's alone"], plans),
+            "Stock Spark, with the same queries and losses:",
+            drawn(
+                ["Spark", "runs", "executors killed", *HOW],
+                [[spark, *_ends(group)] for spark, group in by_spark.items()],
+            ),
+            "Aborted, by what was lost, and by what was computed:",
+            drawn(
+                ["lost or computed", "Saltwise", "stock Spark"],
+                [
+                    [value, *(_rate([line for line in side if line[name] == value]) for side in (ours, stock))]
+                    for name in ("lost", "aggregates")
+                    for value in dict.fromkeys(line[name] for line in ours)
+                ],
+            ),
+            "Spark's reasons:",
+            drawn(
+                ["aborted because", "Saltwise", "stock Spark"],
+                [[text, why[text, "ours"], why[text, "stock"]] for text in dict.fromkeys(text for text, _ in why)],
+            ),
+        ]
     )
 
 
-HOW = ("right", "aborted", "wrong", "nothing was lost")
+HOW = ("right", "aborted: indeterminate", "aborted: lost too often", "aborted: otherwise", "wrong", "nothing was lost")
+
+
+def _ends(group: Lines) -> list[int]:
+    """Count runs, those in which an executor was killed, and how they ended."""
+    ends = Counter(map(_end, group))
+    kills = [line for line in group if line["lost"] not in ("files", "disk", "twice", "leaves")]
+    return [len(group), sum(_end(line) != "nothing was lost" for line in kills), *(ends[how] for how in HOW)]
 
 
 def _kill(line: dict[str, Any]) -> tuple[object, ...]:
-    return line["spark"], line["aggregates"], line["lost"], line["run"]
+    """What a run of ours and one of stock Spark have in common."""
+    return line["spark"], line["strategy"], line["aggregates"], line["lost"], line["run"]
 
 
 def _end(line: dict[str, Any]) -> str:
-    """Return how a run ended, without Spark's message."""
-    return str(line["end"].split(":")[0])
+    return str(line["end"])
 
 
-def _rate(ends: Sequence[str]) -> str:
-    aborted = sum(end == "aborted" for end in ends)
-    return f"{aborted} of {len(ends)} ({aborted / max(1, len(ends)):.0%})"
+def _rate(group: Lines) -> str:
+    aborted = sum(_end(line).startswith("aborted") for line in group)
+    return f"{aborted} of {len(group)} ({aborted / max(1, len(group)):.0%})"
 
 
 def cluster(lines: Lines) -> str:
@@ -99,49 +125,51 @@ def cluster(lines: Lines) -> str:
 
 
 def random_queries(lines: Lines) -> str:
-    """Of each Spark and seed, the sums of all runs: a long one may be cut by --first and --queries."""
-    counted = ("queries", "different", "refused")
+    """Of each Spark and seed, the sums of all runs: a long one may be cut by --first and --queries.
+
+    What ran again counts once, as it ended last.
+    """
+    counted = ("queries", "different", "refused", "nothing of ours")
     sums: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
-    for line in lines:
-        counts = {name: count for name, count in line.items() if name not in ("seed", "spark")}
-        sums[line["spark"], line["seed"]].update(counts)
+    seen: dict[tuple[str, int], set[int]] = defaultdict(set)
+    for line in reversed(lines):
+        which = line["spark"], line["seed"]
+        numbers = set(range(line["first"], line["first"] + line["queries"]))
+        if seen[which].isdisjoint(numbers):
+            seen[which] |= numbers
+            sums[which].update({name: n for name, n in line.items() if name not in ("seed", "first", "spark")})
     plans = sorted({name for each in sums.values() for name in each} - set(counted))
     return drawn(
         ["Spark", "seed", *counted, *(f"with {plan}" for plan in plans)],
-        [[*which, *(f"{each[name]:,}" for name in (*counted, *plans))] for which, each in sums.items()],
+        [[*which, *(f"{each[name]:,}" for name in (*counted, *plans))] for which, each in sorted(sums.items())],
     )
 
 
 def tight_memory(lines: Lines) -> str:
-    """Of each query and side: the largest size that it could do, and its heap at the largest that stock could."""
-    found: dict[str, Lines] = defaultdict(list)
+    """Of each query and plan: the largest size that it could do, and its heaps at the largest that all could."""
+    found: dict[tuple[str, str], dict[str, Lines]] = defaultdict(lambda: defaultdict(list))
     for line in lines:
-        found[line["query"]].append(line)
+        found[line["query"], line["spark"]][line["side"]].append(line)
     rows = []
-    for query, ends in found.items():
-        most = {
-            side: max((end["size"] for end in ends if end["side"] == side and end["how"] == "finished"), default=0)
-            for side in dict.fromkeys(end["side"] for end in ends)
-        }
-        common = min(most.values())
-        at = {end["side"]: end for end in ends if end["size"] == common}
-        for side, size in most.items():
-            end = at.get(side, {"executor_mb": 0, "driver_mb": 0, "seconds": 0})
-            rows.append([query, side, f"{size:,}", end["executor_mb"], end["driver_mb"], end["seconds"]])
-    return drawn(["query", "plan", "largest size", "executor, MB", "driver, MB", "seconds"], rows)
+    for (query, spark), plans in found.items():
+        done = {plan: {end["size"]: end for end in ends if end["how"] == "finished"} for plan, ends in plans.items()}
+        common = max(set.intersection(*map(set, done.values())), default=None)
+        for plan, ends in done.items():
+            cells = ["", "", "", ""]
+            if common is not None:
+                end, stock = ends[common], done["stock"][common]
+                heaps = (f"{end[name]} ({end[name] / stock[name]:.2f})" for name in ("executor_mb", "driver_mb"))
+                cells = [f"{common:,}", *heaps, str(end["seconds"])]
+            rows.append([query, spark, plan, f"{max(ends, default=0):,}", *cells])
+    named = ["largest size", "at size", "executor's heap, MB", "driver's heap, MB", "seconds"]
+    return drawn(["query", "Spark", "plan", *named], rows)
 
 
 def fuzz(lines: Lines) -> str:
+    counted = ("mutations", "read", "refused", "wrong", "milliseconds", "megabytes")
     return drawn(
-        ["format", "mutations", "read", "refused by an error of ours", "anything else"],
-        [
-            [
-                line["format"],
-                f"{line['mutations']:,}",
-                *(f"{line.get(name, 0):,}" for name in ("read", "refused", "wrong")),
-            ]
-            for line in lines
-        ],
+        ["format", "mutations", "read", "refused by an error of ours", "anything else", "longest, ms", "largest, MB"],
+        [[line["format"], *(f"{line.get(name, 0):,}" for name in counted)] for line in lines],
     )
 
 
@@ -153,14 +181,45 @@ def moving_states(lines: Lines) -> str:
     )
 
 
+HELD = {
+    "heap_mb": "heap, MB",
+    "driver_mb": "driver, MB",
+    "python_mb": "its Python, MB",
+    "threads": "threads",
+    "files": "files",
+    "shuffles": "shuffles",
+    "executor_mb": "executor, MB",
+    "executor_threads": "its threads",
+    "executor_files": "its files",
+}
+SOAKED = {
+    "spark": "Spark",
+    "batches": "batches",
+    "sent": "moves by chance",
+    "balanced": "by the balancer",
+    "killed": "executors killed",
+    "restarts": "restarts",
+    "routed": "routed",
+    "right": "right",
+}
+
+
 def soak(lines: Lines) -> str:
-    executors = ("executors_rss_mb", "executors_threads", "executors_files")
-    columns = ("batch", "heap_mb", "threads", "files", "shuffles", *executors)
-    named = ["executors' memory, MB", "their threads", "their files"]
-    return drawn(
-        ["batch", "heap, MB", "threads", "open files", "shuffles", *named],
-        [[line[name] for name in columns] for line in lines if "heap_mb" in line],
-    )
+    """What there was in each quarter of a run, and how the run ended: its last line tells."""
+    quarters, ends = [], []
+    held: Lines = []
+    for line in lines:
+        if "heap_mb" in line:
+            held.append(line)
+            continue
+        size = len(held) // 4
+        for each in (held[i * size : (i + 1) * size] for i in range(4)):
+            medians = (f"{median(one[name] for one in each):g}" for name in HELD)
+            quarters.append([line["spark"], f"{each[0]['batch']} to {each[-1]['batch']}", *medians])
+        grew = ", ".join(f"{name} by {more}" for name, more in line["grew"].items()) or "nothing"
+        ends.append([*(line[name] for name in SOAKED), grew])
+        held = []
+    return drawn(["Spark", "batches", *HELD.values()], quarters) + "\n\n" + drawn([*SOAKED.values(), "grew"], ends)
 
 
 HEAD = """# Under fire
@@ -174,37 +233,53 @@ SECTIONS = {
         "A real cluster",
         "python tests/cluster.py --out benchmarks/results/fire/cluster.jsonl",
         "Spark's own standalone master and three workers. A job comes by `spark-submit`, `spark-sql`, JDBC, Connect, "
-        "and with a Python aggregate that is shipped as a file or as a packed environment. The event logs are read.",
+        "and with a Python aggregate that is shipped as a file or as a packed environment. The event logs are read. "
+        "Answers are stock Spark's. Connect's client finds no Java. Connect is left out on 3.5: no wheel of pyspark "
+        "has that server.",
         cluster,
     ),
     "losses": (
         "Lost executors, files and tasks",
         "python tests/retry.py --plan --out benchmarks/results/fire/losses.jsonl",
-        "Rows come out of a shuffle, and one thing is lost in each run. An executor is killed while map tasks, "
-        "reducers or slices run (*map*, *reduce*, *slices*), while AQE plans again (*replan*), or with the rows that "
-        "it had cached (*cache*). Shuffle files are deleted (*files*), the disk takes nothing for some seconds "
-        "(*disk*), a slow task runs twice (*twice*), an executor is told to leave (*leaves*). Spark ends a job whose "
-        "rows may differ when they are computed again, in stock plans too.",
+        "Rows come out of a shuffle, and one thing is lost in each run. Stock Spark runs the same query, and loses the "
+        "same. An executor is killed while map tasks or reducers run (*map*, *reduce*), while partitions are read in "
+        "slices (*slices*), while routed rows become states (*workers*), when AQE plans again (*replan*), or with the "
+        "rows that it had cached (*cache*). Shuffle files are deleted (*files*). Files take no byte for some seconds "
+        "(*disk*; a limit on their size does it, so the error is *File too large*). A slow task and its copy run "
+        "together (*twice*). An executor is decommissioned (*leaves*). Spark's event log has to show each loss, or the "
+        "run is made again. A task may fail 200 times, and a stage be tried 20 times in a row. Spark's own limits are "
+        "4 and 4.\n\n"
+        "*Indeterminate*: Spark ends a job whose rows may differ when they are computed again. *Lost too often*: a "
+        "task or a stage reached its limit. *Ours alone aborted*: of pairs of a run of ours and one of stock Spark.",
         losses,
     ),
     "random_queries": (
         "Random queries",
         "python tests/random_queries.py --queries 10000",
-        "Each query ran as Spark plans it, and rewritten. *Refused*: by Spark, with the same error both times.",
+        "Each query ran as Spark plans it, and twice with Saltwise, by a strategy with a plan of its own and by one "
+        "that routes or places rows. *Refused*: by Spark, with the same error each time. *Nothing of ours*: both "
+        "times the whole plan was Spark's own.",
         random_queries,
     ),
     "tight_memory": (
         "Executors of 512 MB",
         "python tests/tight_memory.py",
-        "The largest size of each query that a side could do, and the largest heap that was left after a garbage "
-        "collection, at the largest size that all sides could do.",
+        "The largest size of each query that a plan could do. At the largest size that all plans could do: the most "
+        "that the heap of an executor and of the driver ever held, in brackets by stock Spark's. Their heaps grow only "
+        "for what is in use, and 16 MB of new objects. The run fails where Saltwise fails and stock Spark does not, "
+        "has more than 1.2 times its heap, or left a query alone.",
         tight_memory,
     ),
     "fuzz": (
         "Damaged input",
         "python tests/fuzz.py --mutations 1000000",
-        "Each mutation ends with an answer or an error of Saltwise, within a second and 64 MB. An event log may take "
-        "320 MB, since one of its blocks may say that it is as long as 256 MB. No code is run, and no file is written.",
+        "What could be read was used: keys were placed, stores planned, sketches were merged, findings became a page. "
+        "Each mutation must end with an answer or an error of Saltwise, within a second of the processor, and one more "
+        "for each 256 KB, and within 64 MB, or 128 MB for an event log. In Python that is the largest resident memory "
+        "beyond what was before; no code may run, no file change but the store's own, and none outside of the folder. "
+        "In Java (*java-...*) it is all that the thread allocates; code is not watched there, and files once for each "
+        "format. *Longest* and *largest* are of any mutation. What was wrong counts under *anything else*, and a run "
+        "ends where more than 20 things were.",
         fuzz,
     ),
     "moving_states": (
@@ -216,10 +291,14 @@ SECTIONS = {
     ),
     "soak": (
         "Two thousand micro-batches",
-        "python tests/moving_states.py --batches 2000 --queries aggregate --stores rocksdb --watch 100",
-        "The driver, after a garbage collection, and the three executors together. The run fails where, from its "
-        "second quarter to its last one, the driver's heap grows by more than 16 MB, its threads by 3, its files by 10 "
-        "or its shuffles by 20.",
+        "python tests/moving_states.py --batches 2000 --watch 25 --stores rocksdb",
+        "An aggregate whose rows are routed by hot keys that drift. A `StateBalancer` and chance move its state by "
+        "turns, a `StatefulAggregate` keeps the same totals, executors are killed, and the stream restarts. Medians of "
+        "each quarter: the driver's heap in use, and the memory of its JVM, of its Python and of an executor that is "
+        "never killed. The run fails where an answer is wrong, a batch is not routed, the balancer moves nothing, or "
+        "something grows from the second quarter to the last one: the heap by more than 4 KB a batch, Python by 8 KB, "
+        "the driver or the executor by 16 KB; their threads by 3 in all, the driver's files by 10, the executor's "
+        "files or the shuffles by 20.",
         soak,
     ),
 }

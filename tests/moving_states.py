@@ -2,23 +2,32 @@
 answer.
 
     python tests/moving_states.py --batches 300 [--queries aggregate,join,duplicates] [--stores rocksdb,hdfs]
-                                  [--move-every 3] [--kill-every 50] [--restart-every 40] [--watch 100]
+                                  [--move-every 3] [--kill-every 50] [--restart-every 40]
+    python tests/moving_states.py --batches 2000 --watch 25 [--stores rocksdb] [...]
 
 Three executors of one core each (local-cluster), eight state partitions. Prints one line a query and store: whether the
 answer is that of a batch query over the same files, how many moves were sent, and how many of them the next batch ran
-where it was told. With --watch, it also prints what the driver and the executors hold every so many batches, and judges
-whether that stays flat. Exits with 1 where an answer is wrong, or something grows.
+where it was told. Exits with 1 where an answer is wrong.
+
+With --watch it is a long run of the aggregate with Saltwise on: its rows are routed by their hot keys, a StateBalancer
+decides moves by turns with chance, and a StatefulAggregate keeps the same totals. Every so many batches it prints what the
+driver, its Python and one executor hold. It also exits with 1 where one of these grows, where rows were not routed, or
+where the balancer moved nothing.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import random
+import signal
 import sys
 import tempfile
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import product
 from pathlib import Path
 from statistics import median
@@ -29,18 +38,41 @@ import pyarrow.parquet as pq
 from executors import jvms, kill_one  # type: ignore[import-not-found]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from tight_memory import HEAP  # type: ignore[import-not-found]
 
 import saltwise
+from saltwise import SaltwiseError, SkewListener, StateBalancer, StatefulAggregate
 from saltwise.spark.compat import state_streams
 from saltwise.spark.state_batches import StateBatch
+from saltwise.spark.stream_metrics import SkewBatch
 
 PARTITIONS, EXECUTORS, ROWS, KEYS = 8, 3, 300, 400
 DRIFT = 50
 """Batches with the same hot keys."""
 STORES = {"rocksdb": "RocksDBStateStoreProvider", "hdfs": "HDFSBackedStateStoreProvider"}
-MAY_GROW = {"heap_mb": 16, "threads": 3, "files": 10, "shuffles": 20}
-"""What the driver may hold more in the last quarter of a run than in the second one: at a time, as a median."""
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROUTED = {
+    "spark.saltwise.mode": "on",
+    "spark.saltwise.strategy": "dchoices",
+    "spark.saltwise.partitions": str(EXECUTORS),
+}
+TURN = 15
+"""Batches after which a balancer and chance take turns."""
+UPDATE = 10
+"""Batches whose rows a StatefulAggregate takes at once."""
+FLAT = {
+    "spark.driver.extraJavaOptions": HEAP,
+    "spark.executor.extraJavaOptions": HEAP,
+    # What Spark itself keeps of queries that have ended has to be full before a second quarter begins.
+    "spark.sql.ui.retainedExecutions": "100",
+    "spark.ui.retainedJobs": "100",
+    "spark.ui.retainedStages": "100",
+    "spark.ui.retainedTasks": "1000",
+}
+MAY_LEAK_KB = {"heap_mb": 4, "driver_mb": 16, "python_mb": 8, "executor_mb": 16}
+"""Kilobytes that a batch may leave behind, from the second quarter of a run to its last one."""
+MAY_GROW = {"threads": 3, "files": 10, "shuffles": 20, "executor_threads": 3, "executor_files": 20}
+"""What there may be more in the last quarter of a run than in the second one."""
 
 
 def aggregate(events: DataFrame, others: DataFrame) -> DataFrame:
@@ -73,19 +105,23 @@ def main() -> int:
     parser.add_argument("--watch", type=int, default=0)
     given = parser.parse_args()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    spark = start()
+    every = (given.move_every, given.kill_every, given.restart_every)
+    spark = start(FLAT if given.watch else {})
     right = True
-    for name, store in product(given.queries.split(","), given.stores.split(",")):
+    for name, store in product(["aggregate"] if given.watch else given.queries.split(","), given.stores.split(",")):
         spark.conf.set(PROVIDER, f"org.apache.spark.sql.execution.streaming.state.{STORES[store]}")
-        moving = Moving(spark, QUERIES[name], given.watch)
-        found = moving.run(given.batches, given.move_every, given.kill_every, given.restart_every)
+        if given.watch:
+            found = Watched(spark).soak(given.batches, *every, given.watch)
+            right &= found["kept"] and found["balanced"] > 0 and found["routed"] == given.batches and not found["grew"]
+        else:
+            found = Moving(spark, QUERIES[name]).run(given.batches, *every)
         print(json.dumps({"query": name, "store": store, "spark": spark.version, **found}), flush=True)
-        right &= found["right"] and not found.get("grew")
+        right &= found["right"]
     spark.stop()
     return int(not right)
 
 
-def start() -> SparkSession:
+def start(confs: dict[str, str]) -> SparkSession:
     builder = (
         SparkSession.builder.master(f"local-cluster[{EXECUTORS},1,1024]")
         .config("spark.executor.extraJavaOptions", os.environ.get("SPARK_SUBMIT_OPTS", ""))
@@ -97,6 +133,8 @@ def start() -> SparkSession:
         .config("spark.task.maxFailures", "20")
         .config("spark.stage.maxConsecutiveAttempts", "20")
     )
+    for name, value in confs.items():
+        builder = builder.config(name, value)
     spark = saltwise.configure(builder).getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     return spark
@@ -105,8 +143,8 @@ def start() -> SparkSession:
 class Moving:
     """One stream. Its answer is kept by batch, so that a batch that runs again counts once."""
 
-    def __init__(self, spark: SparkSession, query: Callable[[DataFrame, DataFrame], DataFrame], watch: int) -> None:
-        self.spark, self.query, self.watch = spark, query, watch
+    def __init__(self, spark: SparkSession, query: Callable[[DataFrame, DataFrame], DataFrame]) -> None:
+        self.spark, self.query = spark, query
         self.random = random.Random(7)
         self.streams = state_streams(spark)
         self.answers: dict[int, list[tuple[Any, ...]]] = {}
@@ -117,11 +155,8 @@ class Moving:
             pass  # of the query before
         sent, arrived, killed = 0, 0, 0
         told: dict[int, str] = {}
-        held: list[dict[str, float]] = []
         with tempfile.TemporaryDirectory(prefix="saltwise-moving-") as name:
             folder = Path(name)
-            for side in ("events", "others"):
-                (folder / side).mkdir()
             stream = self.started(folder)
             for i in range(batches):
                 self.feed(folder, i)
@@ -135,20 +170,21 @@ class Moving:
                 if i % move_every == 0:
                     self.waiting = self.moves(batch)
                     sent += len(self.waiting)
-                if self.watch and i % self.watch == self.watch - 1:
-                    held.append(footprint(self.spark))
-                    print(json.dumps({"query": self.query.__name__, "batch": i + 1, **held[-1]}), flush=True)
                 if restart_every and i % restart_every == restart_every - 1:
                     stream.stop()
                     told = {}
                     stream = self.started(folder)
             stream.stop()
-            wanted = self.query(*(self.spark.read.parquet(str(folder / side)) for side in ("events", "others")))
-            right = self.answer() == sorted(map(tuple, wanted.collect()))
-        found = {"right": right, "batches": batches, "sent": sent, "arrived": arrived, "killed": killed}
-        return found | ({"grew": growth(held)} if self.watch else {})
+            right = self.answer() == self.wanted(folder)
+        return {"right": right, "batches": batches, "sent": sent, "arrived": arrived, "killed": killed}
+
+    def wanted(self, folder: Path) -> list[tuple[Any, ...]]:
+        rows = self.query(*(self.spark.read.parquet(str(folder / side)) for side in ("events", "others")))
+        return sorted(map(tuple, rows.collect()))
 
     def started(self, folder: Path) -> Any:
+        for side in ("events", "others"):
+            (folder / side).mkdir(exist_ok=True)
         sides = [
             self.spark.readStream.schema(f"k long, {column} long")
             .option("maxFilesPerTrigger", 1)
@@ -172,8 +208,7 @@ class Moving:
         return sorted({row[0]: row for row in rows}.values()) if self.query is aggregate else sorted(rows)
 
     def feed(self, folder: Path, i: int) -> None:
-        drift = i // DRIFT * 10  # other keys are hot then
-        keys = [(min(int(self.random.paretovariate(0.7)), KEYS) + drift) % KEYS for _ in range(ROWS)]
+        keys = [(hottest(i) + min(int(self.random.paretovariate(0.7)), KEYS) - 1) % KEYS for _ in range(ROWS)]
         events = pa.table({"k": pa.array(keys, pa.int64()), "v": pa.array(range(ROWS), pa.int64())})
         others = pa.table({"k": pa.array([i % KEYS + 2], pa.int64()), "w": pa.array([i], pa.int64())})
         tables = {"events": events, "others": others}
@@ -202,46 +237,156 @@ class Moving:
         return told
 
 
+def hottest(batch: int) -> int:
+    """Return the key that has the most rows in a batch: two in five."""
+    return (batch // DRIFT * 10 + 1) % KEYS
+
+
+class Watched(Moving):
+    """The aggregate, routed by its hot keys, in a run that is long enough to see what grows."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        super().__init__(spark, aggregate)
+        self.totals: dict[int, tuple[Any, ...]] = {}
+        self.routed = 0
+
+    def soak(self, batches: int, move_every: int, kill_every: int, restart_every: int, watch: int) -> dict[str, Any]:
+        for name, value in ROUTED.items():
+            self.spark.conf.set(name, value)
+        listener = SkewListener(self.see)
+        self.spark.streams.addListener(listener)
+        balancer = StateBalancer(self.spark, every=2)
+        spared = jvms(self.spark)[0]
+        sent, balanced, killed, restarts = 0, 0, 0, 0
+        held: list[dict[str, float]] = []
+        with tempfile.TemporaryDirectory(prefix="saltwise-moving-") as name:
+            folder = Path(name)
+            aggregates = {"v": F.sum("v"), "n": F.count("*")}
+            totals = StatefulAggregate(folder / "totals", "k", aggregates, EXECUTORS, strategy="milp")
+            stream = self.started(folder)
+            for i in range(batches):
+                balances = i // TURN % 2 == 0
+                if i % TURN == 0:
+                    balancer.start() if balances else balancer.stop()
+                self.feed(folder, i)
+                if kill_every and i % kill_every == kill_every - 1:
+                    killed += self.kill(spared)
+                stream.processAllAvailable()
+                if not balances and i % move_every == 0:
+                    sent += len(self.moves(self.last()))
+                if i % UPDATE == UPDATE - 1 or i == batches - 1:
+                    totals.update(self.events(folder, range(i // UPDATE * UPDATE, i + 1)), i // UPDATE)
+                # Not in the batches right after a kill.
+                if i % watch == watch // 4:
+                    held.append({"batch": i + 1, **footprint(self.spark, spared)})
+                    print(json.dumps(held[-1]), flush=True)
+                if restart_every and i % restart_every == restart_every - 1:
+                    balanced += moved(balancer, stream)
+                    stream.stop()
+                    stream = self.started(folder)
+                    restarts += 1
+            balanced += moved(balancer, stream)
+            balancer.stop()
+            stream.stop()
+            self.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+            self.spark.streams.removeListener(listener)
+            self.spark.conf.set("spark.saltwise.mode", "off")
+            wanted = self.wanted(folder)
+            kept = sorted(map(tuple, totals.state(self.spark).collect()))
+        return {
+            "right": self.answer() == wanted,
+            "kept": kept == wanted,
+            "batches": batches,
+            "sent": sent,
+            "balanced": balanced,
+            "killed": killed,
+            "restarts": restarts,
+            "routed": self.routed,
+            "grew": growth(held),
+        }
+
+    def see(self, batch: SkewBatch) -> None:
+        """Count a batch that was routed and knows its hottest key."""
+        self.routed += bool(batch.hot) and batch.hot[0][0] == hottest(batch.batch)
+
+    def kill(self, spared: int) -> bool:
+        """Kill an executor, but never the one that is watched; return whether there was one."""
+        others = [pid for pid in jvms(self.spark) if pid != spared]
+        if others:
+            os.kill(self.random.choice(others), signal.SIGKILL)
+        return bool(others)
+
+    def events(self, folder: Path, batches: range) -> DataFrame:
+        return self.spark.read.parquet(*(str(folder / "events" / f"{i:05}.parquet") for i in batches))
+
+    def keep(self, rows: DataFrame, batch: int) -> None:
+        # Rows by batch would grow.
+        self.totals.update((row[0], tuple(row)) for row in rows.collect())
+
+    def answer(self) -> list[tuple[Any, ...]]:
+        return sorted(self.totals.values())
+
+
+def moved(balancer: StateBalancer, stream: Any) -> int:
+    """Return how many partitions a balancer has moved in this run of a stream."""
+    with suppress(SaltwiseError):  # it has seen no batch of it
+        return balancer.report(stream).moved
+    return 0
+
+
 def growth(held: list[dict[str, float]]) -> dict[str, float]:
-    """Return what the driver holds more in the last quarter than in the second one, where that is too much."""
+    """Return what grew too much from the second quarter to the last one: kilobytes a batch, or how many more there are."""
     quarter = len(held) // 4
     if not quarter:
         return {}
-    grown = {
-        name: median(each[name] for each in held[-quarter:])
-        - median(each[name] for each in held[quarter : 2 * quarter])
-        for name in MAY_GROW
-    }
-    return {name: more for name, more in grown.items() if more > MAY_GROW[name]}
+    second, last = held[quarter : 2 * quarter], held[-quarter:]
+
+    def more(name: str) -> float:
+        return median(each[name] for each in last) - median(each[name] for each in second)
+
+    batches = more("batch")
+    leaks = {name: round(1024 * more(name) / batches, 1) for name in MAY_LEAK_KB}
+    grown = {name: more(name) for name in MAY_GROW}
+    allowed = MAY_LEAK_KB | MAY_GROW
+    return {name: found for name, found in (leaks | grown).items() if found > allowed[name]}
 
 
-def footprint(spark: SparkSession) -> dict[str, float]:
-    """What the driver holds: megabytes of heap, threads, open files, and shuffles that it knows of; and of all executors
-    together, the resident memory, threads and open files."""
+def footprint(spark: SparkSession, executor: int) -> dict[str, float]:
+    """What the driver holds: megabytes of heap, threads, open files, and shuffles that it knows of; the resident memory of
+    its JVM, of its Python and of an executor; and that executor's threads and open files."""
     java = spark.sparkContext._jvm
     assert java is not None
+    # py4j holds objects of the JVM until Python has collected its cycles. The JVM's first collection finds what can go
+    # then, Spark's cleaner drops it, and the second one frees it.
+    gc.collect()
+    java.System.gc()
+    time.sleep(1)
     java.System.gc()
     runtime = java.Runtime.getRuntime()
-    pid = java.java.lang.ProcessHandle.current().pid()
-    tracker = java.org.apache.spark.SparkEnv.get().mapOutputTracker()
+    driver = java.java.lang.ProcessHandle.current().pid()
+    # Not by its method: py4j reads the types of all methods, and those of Spark 4.3 name a class that is in no jar.
+    environment = spark.sparkContext._jsc.sc().env()
+    tracker = java.org.apache.commons.lang3.reflect.FieldUtils.readField(environment, "mapOutputTracker", True)
     return {
-        "heap_mb": round((runtime.totalMemory() - runtime.freeMemory()) / 2**20, 1),
-        "threads": java.java.lang.management.ManagementFactory.getThreadMXBean().getThreadCount(),
-        "files": len(list(Path(f"/proc/{pid}/fd").iterdir())),
+        "heap_mb": round((runtime.totalMemory() - runtime.freeMemory()) / 2**20, 2),
+        "driver_mb": resident_mb(driver),
+        "python_mb": resident_mb(os.getpid()),
+        "threads": count(driver, "task"),
+        "files": count(driver, "fd"),
         "shuffles": tracker.shuffleStatuses().size(),
-        **{f"executors_{name}": value for name, value in of_processes(jvms(spark)).items()},
+        "executor_mb": resident_mb(executor),
+        "executor_threads": count(executor, "task"),
+        "executor_files": count(executor, "fd"),
     }
 
 
-def of_processes(pids: list[int]) -> dict[str, int]:
-    total = {"rss_mb": 0, "threads": 0, "files": 0}
-    for pid in pids:
-        process = Path(f"/proc/{pid}")
-        status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
-        total["rss_mb"] += int(status["VmRSS"].split()[0]) >> 10
-        total["threads"] += int(status["Threads"])
-        total["files"] += len(list((process / "fd").iterdir()))
-    return total
+def resident_mb(pid: int) -> float:
+    status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return round(int(status["VmRSS"].split()[0]) / 1024, 1)
+
+
+def count(pid: int, what: str) -> int:
+    return len(list(Path(f"/proc/{pid}/{what}").iterdir()))
 
 
 if __name__ == "__main__":

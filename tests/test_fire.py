@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from pyspark.sql import SparkSession
 from tests import fuzz, random_queries
+
+import saltwise
+
+RUNS_DATA = re.compile(
+    r"\b(pickle|cloudpickle|marshal|shelve|dill|joblib)\.(loads?|Unpickler|open)\b"
+    r"|from (pickle|pyspark\.cloudpickle|marshal|shelve|dill|joblib) import"
+    r"|\bread_pickle\b|\ballow_pickle\b|\bnp\.load\b|\b(eval|exec)\("
+)
+"""What makes code of data."""
 
 
 @pytest.mark.slow
@@ -15,10 +27,39 @@ def test_random_queries_give_the_same_answers(spark: SparkSession) -> None:
     assert not wrong, "\n\n".join(wrong)
     assert counts["refused"] <= random_queries.MAX_REFUSED * counts["queries"]
     assert all(counts[plan] > 0 for plan in random_queries.PLANS), counts
+    assert counts[random_queries.NOTHING] < counts["queries"] / 5, counts
+
+
+@pytest.mark.parametrize("sql", ["SELECT id, nothing FROM range(3)", "SELECT raise_error('no') FROM range(3)"])
+def test_the_answer_of_a_random_query_that_fails_is_the_class_of_its_error(spark: SparkSession, sql: str) -> None:
+    answer, plan = random_queries.run(spark, random_queries.Query(sql), {})
+    assert isinstance(answer, str)
+    assert not plan
+    assert not random_queries.difference(answer, answer)
+    assert random_queries.difference([], answer) == f"rows against {answer}"
 
 
 @pytest.mark.parametrize("name", fuzz.FORMATS)
 def test_damaged_input_is_read_or_refused_and_nothing_else(name: str) -> None:
     counts, wrong = fuzz.check(name, 1_500, 1)
     assert not wrong, "\n".join(wrong)
-    assert counts["refused"] + counts["read"] == 1_500
+    assert counts["refused"] + counts["read"] == counts["mutations"] == 1_500
+
+
+@pytest.mark.slow
+@pytest.mark.classic("call the plugin's readers")
+@pytest.mark.parametrize("name", [name for name in fuzz.IN_JAVA if name != "java-event"])  # whose tab needs Spark's UI
+def test_damaged_input_is_read_or_refused_by_the_plugin(spark: SparkSession, name: str) -> None:
+    counts, wrong = fuzz.check(name, 100, 1)
+    assert not wrong, "\n".join(wrong)
+    assert counts["refused"] + counts["read"] == 100
+
+
+def test_only_the_reduce_side_of_aggregators_unpickles() -> None:
+    package = Path(saltwise.__file__).parent
+    found = [
+        path.relative_to(package).as_posix()
+        for path in sorted(package.rglob("*.py"))
+        for _ in RUNS_DATA.finditer(path.read_text(encoding="utf-8"))
+    ]
+    assert found == ["spark/aggregators/reduce_side.py"]

@@ -2,10 +2,11 @@
 
     python tests/tight_memory.py [--only NAME,...]
 
-Each query runs in a Spark of its own (local-cluster, two executors of one core), the sides by turns. Prints a line for
-each: a query, its size, a side, whether the plan was ours, how it ended, and the largest heap that was left after a full
-garbage collection, of an executor and of the driver. Exits with 1 where Saltwise fails at a size that stock Spark can
-do, or has more than 1.2 times its heap there.
+Each query runs in a Spark of its own (local-cluster, two executors of one core), the sides by turns. A side that fails
+runs once more, half way between that size and the last one that it could do. Prints a line for each: a query, its size, a
+side, whether the plan was ours, how it ended, and the most that the heap of an executor and of the driver ever held. Exits
+with 1 where Saltwise fails at a size that stock Spark can do, has more than 1.2 times its heap there, or did not plan the
+query.
 """
 
 from __future__ import annotations
@@ -19,10 +20,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from math import isqrt
 from pathlib import Path
+from typing import Any
 
+import pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -30,19 +35,21 @@ import saltwise
 
 SIDES = {
     "stock": {"spark.saltwise.mode": "off"},
-    "auto": {"spark.saltwise.auto.smallInput": "0"},
-    "split": {"spark.saltwise.strategy": "split"},
-    "dchoices": {"spark.saltwise.strategy": "dchoices"},
+    "auto": {"spark.saltwise.mode": "on", "spark.saltwise.auto.smallInput": "0"},
+    "split": {"spark.saltwise.mode": "on", "spark.saltwise.strategy": "split"},
+    "dchoices": {"spark.saltwise.mode": "on", "spark.saltwise.strategy": "dchoices"},
 }
 OURS = ("Combine [", "SkewSplit", "SkewRoute")
 """Parts of our plans."""
-TIMEOUT_SECONDS = 900
+FINISHED = "finished"
+TIMEOUT_SECONDS = 600
 MEMORY = "512m"
+HEAP = "-XX:+UseSerialGC -Xms32m -Xmn16m -XX:MinHeapFreeRatio=5 -XX:MaxHeapFreeRatio=10"
+"""A heap that grows only for what is still in use, but for 16 MB of new objects. So its peak tells what a query needs. Any
+other heap grows with garbage too, until it is full."""
 MOST = 1.2
-"""A heap may be so many times stock's, and not less than SMALL more."""
-SMALL = 16.0
-"""Megabytes that no garbage collector tells apart."""
-_LEFT = re.compile(r"Pause Full.*?\d+M->(\d+)M\(")
+"""A heap may hold so many times what stock's holds."""
+_COLLECTED = re.compile(r"Pause (?:Young|Full).*?(\d+)M->\d+M\(")
 
 
 @dataclass(frozen=True)
@@ -72,34 +79,35 @@ def partitions(size: int) -> dict[str, str]:
     return {"spark.sql.shuffle.partitions": str(size), "spark.sql.adaptive.coalescePartitions.enabled": "false"}
 
 
-MILLIONS = [1_000_000 * 4**i for i in range(4)]
 CASES = {
-    "lists": Case(lambda n: f"SELECT k, size(collect_list(v)) FROM {hot(n, 'id')} GROUP BY k", MILLIONS, routed=True),
+    "lists": Case(
+        lambda n: f"SELECT k, size(collect_list(v)) FROM {hot(n, 'id')} GROUP BY k",
+        [8_000_000, 32_000_000],
+        routed=True,
+    ),
     "strings": Case(
         lambda n: f"SELECT k, size(collect_list(v)) FROM {hot(n, 'sha2(string(id), 256)')} GROUP BY k",
-        [n // 4 for n in MILLIONS],
+        [2_000_000, 8_000_000],
     ),
-    "sets": Case(
-        lambda n: f"SELECT k, size(collect_set(v)) FROM {hot(n, 'id')} GROUP BY k", [n // 4 for n in MILLIONS]
-    ),
-    "medians": Case(lambda n: f"SELECT k, median(v) FROM {hot(n, 'id / 7.0D')} GROUP BY k", MILLIONS),
+    "sets": Case(lambda n: f"SELECT k, size(collect_set(v)) FROM {hot(n, 'id')} GROUP BY k", [2_000_000, 8_000_000]),
+    "medians": Case(lambda n: f"SELECT k, median(v) FROM {hot(n, 'id / 7.0D')} GROUP BY k", [4_000_000, 16_000_000]),
     "wide rows": Case(
         lambda n: (
             "SELECT k, max_by(v, id) FROM "
             + hot(n, f"struct({', '.join(f'sha2(string(id + {i}), 512) AS c{i}' for i in range(60))})")
             + " GROUP BY k"
         ),
-        [25_000 * 4**i for i in range(4)],
+        [25_000, 100_000],
     ),
     "sketches of 100 KB": Case(
         lambda n: f"SELECT id % {n} AS k, count_min_sketch(id, 0.001D, 0.99D, 7) FROM {rows(20 * n)} GROUP BY 1",
-        [250 * 4**i for i in range(4)],
+        [250, 1_000],
     ),
     "keys": Case(
         lambda n: (
             f"SELECT id * 7919 % {n} AS k, collect_list(id), percentile_approx(id, 0.5) FROM {rows(2 * n)} GROUP BY 1"
         ),
-        [n // 4 for n in MILLIONS],
+        [1_000_000, 4_000_000],
     ),
     "shuffle partitions": Case(
         lambda n: f"SELECT id % 50000 AS k, collect_list(id) FROM {rows(400_000)} GROUP BY 1",
@@ -118,20 +126,17 @@ CASES = {
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(CASES))
-    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
-        print(json.dumps(asdict(run(given.one[0], int(given.one[1]), given.one[2]))))
+        name, size, side, logs = given.one
+        print(json.dumps(run(name, int(size), side, Path(logs))))
         return 0
     found: list[End] = []
     for name in given.only:
-        for size in CASES[name].sizes:
-            ends = [child(name, size, side) for side in CASES[name].sides()]
-            found += ends
-            for end in ends:
-                print(json.dumps(asdict(end)), flush=True)
-            if all(end.how != "finished" for end in ends):
-                break
+        for end in tried(name):
+            print(json.dumps(asdict(end)), flush=True)
+            found.append(end)
     worse = [sentence for end in found for sentence in [judged(end, found)] if sentence]
     print(*worse, sep="\n", file=sys.stderr)
     return int(bool(worse))
@@ -147,65 +152,75 @@ class End:
     how: str
     """finished, or why not."""
     seconds: float
-    executor_mb: int = 0
-    """The largest heap after a full garbage collection; 0 where there was none."""
-    driver_mb: int = 0
+    executor_mb: int
+    """The most that the heap of an executor held."""
+    driver_mb: int
     ours: bool = False
-    """Whether the plan has a part of ours."""
-    spark: str = ""
+    """Whether the plan has a part of ours. A query that was not done does not tell."""
+    spark: str = pyspark.__version__
 
 
-def run(name: str, size: int, side: str) -> End:
-    """Run a query in a Spark of its own."""
+def tried(name: str) -> Iterator[End]:
+    """Run a query on more and more rows, each side until it fails."""
+    last = dict.fromkeys(CASES[name].sides(), 0)
+    for size in CASES[name].sizes:
+        for side, before in list(last.items()):
+            end = child(name, size, side)
+            yield end
+            last[side] = size
+            if end.how != FINISHED:
+                del last[side]
+                if before:
+                    yield child(name, isqrt(before * size), side)
+
+
+def run(name: str, size: int, side: str, logs: Path) -> dict[str, Any]:
+    """Run a query in this process; return what it can tell of its end."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     case = CASES[name]
-    with tempfile.TemporaryDirectory() as folder:
-        logs = Path(folder)
-        builder = SparkSession.builder.master("local-cluster[2,1,512]").config("spark.executor.memory", MEMORY)
-        options = {
-            "spark.driver.memory": "1g",
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-            "spark.task.maxFailures": "2",
-            "spark.sql.shuffle.partitions": "4",
-            "spark.driver.extraJavaOptions": gc_log(logs / "driver.log"),
-            "spark.executor.extraJavaOptions": gc_log(logs / "executor-%p.log"),
-            **case.conf(size),
-            **SIDES[side],
-        }
-        for key, value in options.items():
-            builder = builder.config(key, value)
-        spark = saltwise.configure(builder).getOrCreate()
-        spark.sparkContext.setLogLevel("OFF")
-        begun = time.perf_counter()
-        ours = False
-        try:
-            query = spark.sql(case.sql(size))
-            plan = str(query._jdf.queryExecution().executedPlan())
-            ours = any(name in plan for name in OURS)
-            query.write.format("noop").mode("overwrite").save()
-            how = "finished"
-        except PySparkException as error:
-            how = reason(error)
-        except Exception as error:  # Py4JJavaError: Spark aborts the job without an error class
-            if type(error).__name__ != "Py4JJavaError":
-                raise
-            how = reason(error)
-        seconds = time.perf_counter() - begun
-        version = spark.version
-        spark.stop()
-        executors = max((left(log) for log in logs.glob("executor-*.log")), default=0)
-        return End(name, size, side, how, round(seconds, 1), executors, left(logs / "driver.log"), ours, version)
+    builder = SparkSession.builder.master("local-cluster[2,1,512]").config("spark.executor.memory", MEMORY)
+    options = {
+        "spark.driver.memory": "1g",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.task.maxFailures": "2",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.local.dir": str(logs),
+        "spark.driver.extraJavaOptions": heap(logs / "driver.log"),
+        "spark.executor.extraJavaOptions": heap(logs / "executor-%p.log"),
+        **case.conf(size),
+        **SIDES[side],
+    }
+    for key, value in options.items():
+        builder = builder.config(key, value)
+    spark = saltwise.configure(builder).getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    begun = time.perf_counter()
+    ours = False
+    try:
+        query = spark.sql(case.sql(size))
+        plan = str(query._jdf.queryExecution().executedPlan())
+        ours = any(name in plan for name in OURS)
+        query.write.format("noop").mode("overwrite").save()
+        how = FINISHED
+    except PySparkException as error:
+        how = reason(error)
+    except Exception as error:  # Py4JJavaError: Spark aborts the job without an error class
+        if type(error).__name__ != "Py4JJavaError":
+            raise
+        how = reason(error)
+    seconds = time.perf_counter() - begun
+    spark.stop()
+    return {"how": how, "seconds": round(seconds, 1), "ours": ours}
 
 
-def gc_log(path: Path) -> str:
-    return f"-XX:+UseSerialGC -Xlog:gc:file={path}"
+def heap(log: Path) -> str:
+    return f"{HEAP} -Xlog:gc:file={log}"
 
 
-def left(log: Path) -> int:
-    """The largest heap that was left after a full collection; 0 where there was none: others leave garbage."""
-    found = _LEFT.findall(log.read_text()) if log.exists() else []
-    return max(map(int, found), default=0)
+def peak(log: Path) -> int:
+    """The most that a heap held before a collection: it only grows between two of them."""
+    return max(map(int, _COLLECTED.findall(log.read_text() if log.exists() else "")), default=0)
 
 
 def reason(error: BaseException) -> str:
@@ -215,30 +230,37 @@ def reason(error: BaseException) -> str:
 
 
 def child(name: str, size: int, side: str) -> End:
-    command = [sys.executable, __file__, "--one", name, str(size), side]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
-        try:
-            out, _ = process.communicate(timeout=TIMEOUT_SECONDS)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)  # its JVMs too
-            return End(name, size, side, "failed: hung", TIMEOUT_SECONDS)
-    if process.returncode:
-        return End(name, size, side, f"failed: the driver ended with {process.returncode}", 0.0)
-    return End(**json.loads(out.splitlines()[-1]))
+    """Run a query in a Spark of its own, for as long as it may take."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, __file__, "--one", name, str(size), side, folder]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+            try:
+                out, _ = process.communicate(timeout=TIMEOUT_SECONDS)
+                found: dict[str, Any] = {"how": f"failed: the driver ended with {process.returncode}", "seconds": 0.0}
+                if process.returncode == 0:
+                    found = json.loads(out.splitlines()[-1])
+            except subprocess.TimeoutExpired:
+                found = {"how": f"not done in {TIMEOUT_SECONDS} s", "seconds": TIMEOUT_SECONDS}
+            finally:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)  # its JVMs too
+        executors = max((peak(log) for log in Path(folder).glob("executor-*.log")), default=0)
+        return End(name, size, side, **found, executor_mb=executors, driver_mb=peak(Path(folder) / "driver.log"))
 
 
 def judged(end: End, found: list[End]) -> str:
-    """Say how a side is worse than stock Spark; empty if it is not."""
-    [stock] = [each for each in found if (each.query, each.size, each.side) == (end.query, end.size, "stock")]
-    if stock.how != "finished":
-        return ""
-    if end.how != "finished":
-        return f"{end.query}, {end.size:,}: {end.side} {end.how}, and stock Spark finished."
-    for what in ("executor_mb", "driver_mb"):
-        ours, theirs = getattr(end, what), getattr(stock, what)
-        # Without a full collection nobody knows what was garbage.
-        if min(ours, theirs) > 0 and ours > max(MOST * theirs, theirs + SMALL):
-            return f"{end.query}, {end.size:,}: {end.side} has {what} {ours}, and stock Spark {theirs}."
+    """Say what is wrong with a side, or worse than with stock Spark; empty if nothing is."""
+    where = f"{end.query}, {end.size:,}, {end.side}"
+    if end.how == FINISHED and end.ours == (end.side == "stock"):
+        return f"{where}: the plan was {'ours' if end.ours else 'left alone'}."
+    for stock in found:
+        if (stock.query, stock.size, stock.side, stock.how) == (end.query, end.size, "stock", FINISHED):
+            if end.how != FINISHED:
+                return f"{where}: {end.how}, and stock Spark finished."
+            for what in ("executor_mb", "driver_mb"):
+                ours, theirs = getattr(end, what), getattr(stock, what)
+                if ours > MOST * theirs:
+                    return f"{where}: {what} is {ours}, and with stock Spark {theirs}."
     return ""
 
 
