@@ -46,6 +46,7 @@ from saltwise.advise.event_log import MAX_BLOCK, event_logs
 from saltwise.advise.page import page
 from saltwise.advise.report import Advice, advise
 from saltwise.placement.consistent_hash import ConsistentHash
+from saltwise.placement.construct import construct
 from saltwise.placement.function_json import FORMAT as FUNCTION
 from saltwise.placement.function_json import VERSION as FUNCTION_VERSION
 from saltwise.placement.function_json import from_json, to_json
@@ -83,7 +84,8 @@ VALUES += [2**63 - 1, 2**63, -(2**63) - 1, 10**20, 10**400]
 TEXTS = ["", "x", "-7", str(2**63), "9" * 5000, "\ud800", "a\x1b[31m", *(path.decode() for path in PATHS)]
 EDGES = np.array([-(2**63), -1, 0, 1, 2**63 - 1])
 ENCODINGS = ("utf-8-sig", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "utf-16", "utf-32")
-"""Python runs their modules when they are used first, and that is not what the run looks for."""
+"""Python runs their modules when they are used first, and that is not what the run looks for. numba, too, reads what it
+has compiled when it is used first."""
 _TEXT = re.compile(rb'"[^"\\]*"')
 
 Reader = Callable[[bytes], object]
@@ -694,6 +696,8 @@ def check(name: str, mutations: int, seed: int) -> tuple[Counter[str], list[str]
             format.read(example)
         for encoding in ENCODINGS:
             "".encode(encoding)
+        for previous in (None, *FUNCTIONS):
+            construct(RUN.keys, RUN.shares, 2, previous, key_type="string")
         with limited():
             before = files_in(java_folder())
             counts, wrong = damaged(name, format, folder, random.Random(f"{seed} {name}"), mutations)
@@ -732,7 +736,7 @@ def damaged(
         if size > format.max_bytes:
             found.append(f"{size >> 20} MB")
         if seconds > MAX_SECONDS + len(data) / PER_SECOND:
-            found.append(f"{seconds:.1f} s")
+            found.append(f"{seconds:.1f} s for {len(data):,} bytes")
         after = files_in(folder)
         if done and format.writes and format.file is not None:
             after[format.file] = before[format.file]

@@ -38,7 +38,6 @@ import pyarrow.parquet as pq
 from executors import jvms, kill_one  # type: ignore[import-not-found]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from tight_memory import HEAP  # type: ignore[import-not-found]
 
 import saltwise
 from saltwise import SaltwiseError, SkewListener, StateBalancer, StatefulAggregate
@@ -60,9 +59,11 @@ TURN = 15
 """Batches after which a balancer and chance take turns."""
 UPDATE = 10
 """Batches whose rows a StatefulAggregate takes at once."""
+JVM = "-XX:+UseSerialGC -Xms64m -Xmn32m -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40 -XX:TieredStopAtLevel=1"
+"""A heap that shrinks again, and code that is compiled once: so the memory of a process tells what it keeps."""
 FLAT = {
-    "spark.driver.extraJavaOptions": HEAP,
-    "spark.executor.extraJavaOptions": HEAP,
+    "spark.driver.extraJavaOptions": JVM,
+    "spark.executor.extraJavaOptions": JVM,
     # What Spark itself keeps of queries that have ended has to be full before a second quarter begins.
     "spark.sql.ui.retainedExecutions": "100",
     "spark.ui.retainedJobs": "100",
@@ -356,12 +357,12 @@ def footprint(spark: SparkSession, executor: int) -> dict[str, float]:
     its JVM, of its Python and of an executor; and that executor's threads and open files."""
     java = spark.sparkContext._jvm
     assert java is not None
-    # py4j holds objects of the JVM until Python has collected its cycles. The JVM's first collection finds what can go
-    # then, Spark's cleaner drops it, and the second one frees it.
+    # py4j holds objects of the JVM until Python has collected its cycles. Then the JVM finds what can go, Spark's cleaner
+    # drops it, and the last collection frees it.
     gc.collect()
-    java.System.gc()
-    time.sleep(1)
-    java.System.gc()
+    for _ in range(2):
+        time.sleep(1)
+        java.System.gc()
     runtime = java.Runtime.getRuntime()
     driver = java.java.lang.ProcessHandle.current().pid()
     # Not by its method: py4j reads the types of all methods, and those of Spark 4.3 name a class that is in no jar.

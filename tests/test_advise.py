@@ -107,6 +107,14 @@ def test_a_line_that_is_too_long_is_passed_over(
     assert list(event_logs(tmp_path / "app-1")[0].lines()) == [*LINES, *LINES]
 
 
+@pytest.mark.parametrize("chunk", [1, 7, 40, 1 << 20])
+def test_lines_that_are_no_events_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+    monkeypatch.setattr(event_log, "_CHUNK", chunk)
+    other = b'a note on {"Event":"E"}'
+    (tmp_path / "app-1").write_bytes(b"\n".join([LINES[0], b"", b"", other, *LINES[1:], other]))
+    assert list(event_logs(tmp_path / "app-1")[0].lines()) == LINES
+
+
 def test_a_log_that_is_far_larger_than_its_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "app-1").write_bytes(zstd(TEXT + b"\n" * (16 << 20)))
     lines = event_logs(tmp_path / "app-1")[0].lines()

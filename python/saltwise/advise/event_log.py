@@ -29,6 +29,7 @@ MAX_RATIO = 250
 
 _CHUNK = 1 << 20
 _EVENTS = re.compile(r"events_(\d+)_")
+_BEGIN = b'{"Event"'
 _LZ4, _SNAPPY, _ZSTD = b"LZ4Block", b"\x82SNAPPY\x00", b"\x28\xb5\x2f\xfd"
 
 
@@ -60,7 +61,7 @@ class EventLog:
         return sum(file.stat().st_size for file in self.files)
 
     def lines(self, read: Callable[[int], object] = lambda _: None) -> Iterator[bytes]:
-        """Yield the lines. A log that stops in the middle, as that of a running application may, ends there.
+        """Yield the lines that may be events. A log that stops in the middle, as a running one may, ends there.
 
         A line of more than :data:`MAX_LINE` bytes is passed over.
 
@@ -127,7 +128,7 @@ def _codec(file: Path) -> str | None:
     """Return what a file is compressed with, "" for nothing, or None if it is no event log."""
     with file.open("rb") as stream:
         begin = stream.read(8)
-    for magic, codec in ((_LZ4, "lz4"), (_SNAPPY, "snappy"), (_ZSTD, "zstd"), (b'{"Event"', "")):
+    for magic, codec in ((_LZ4, "lz4"), (_SNAPPY, "snappy"), (_ZSTD, "zstd"), (_BEGIN, "")):
         if begin.startswith(magic):
             return codec
     return None
@@ -151,24 +152,33 @@ def _counted(file: Path, read: Callable[[int], object]) -> Iterator[bytes]:
 
 
 def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Cut chunks at line ends. The last line may have none, if it is a whole event."""
+    """Cut chunks at line ends, and yield what may be an event. The last one needs no line end if it is whole."""
     begun: list[bytes] = []
     size = 0
     for chunk in chunks:
-        first, *others = chunk.split(b"\n")
-        size += len(first)
-        begun.append(first)
+        first, last = chunk.find(b"\n"), chunk.rfind(b"\n")
+        part = chunk[:first] if first >= 0 else chunk
+        begun.append(part)
+        size += len(part)
         if size > MAX_LINE:
             begun.clear()
-        if others:
-            if size <= MAX_LINE:
-                yield b"".join(begun)
-            *whole, last = others
-            yield from whole
-            begun, size = [last], len(last)
-    left = b"".join(begun)
-    if left.endswith(b"}"):
-        yield left
+        if first >= 0:
+            if (line := b"".join(begun)).startswith(_BEGIN):
+                yield line
+            yield from _events(chunk[first + 1 : last + 1])
+            begun, size = [chunk[last + 1 :]], len(chunk) - last - 1
+    if (line := b"".join(begun)).startswith(_BEGIN) and line.endswith(b"}"):
+        yield line
+
+
+def _events(lines: bytes) -> Iterator[bytes]:
+    """Yield the lines that begin as an event does. What lies between them is not cut: it may be millions of lines."""
+    at = 0
+    while (at := lines.find(_BEGIN, at)) >= 0:
+        end = lines.index(b"\n", at)
+        if at == 0 or lines[at - 1 : at] == b"\n":
+            yield lines[at:end]
+        at = end
 
 
 def _chunks(file: Path, stream: BinaryIO) -> Iterator[bytes]:
