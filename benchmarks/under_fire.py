@@ -166,10 +166,17 @@ def tight_memory(lines: Lines) -> str:
 
 
 def fuzz(lines: Lines) -> str:
-    counted = ("mutations", "read", "refused", "wrong", "milliseconds", "megabytes")
+    """Show a row for each format, of all runs of it: each has a seed of its own."""
+    summed, highest = ("mutations", "read", "refused", "wrong"), ("milliseconds", "megabytes")
+    rows = []
+    for format in dict.fromkeys(line["format"] for line in lines):
+        runs = [line for line in lines if line["format"] == format]
+        figures = [sum(run.get(name, 0) for run in runs) for name in summed]
+        figures += [max(run[name] for run in runs) for name in highest]
+        rows.append([format, *(f"{figure:,}" for figure in figures)])
     return drawn(
         ["format", "mutations", "read", "refused by an error of ours", "anything else", "longest, ms", "largest, MB"],
-        [[line["format"], *(f"{line.get(name, 0):,}" for name in counted)] for line in lines],
+        rows,
     )
 
 
