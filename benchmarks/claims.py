@@ -30,8 +30,8 @@ BATCH = (
 )
 MADE_BY = (
     "Made by `python benchmarks/claims.py` from committed results: simulations by `saltwise reproduce --seeds 5 --out "
-    "benchmarks/results/papers`, so far with {} seeds by experiment; and on Spark `python benchmarks/waiting.py`, "
-    "`periods.py` and `papers_on_spark.py`."
+    "benchmarks/results/papers`, so far with {} by experiment, an hour and a half each on one core; and on Spark "
+    "`python benchmarks/waiting.py`, `periods.py` and `papers_on_spark.py`."
 )
 NO_RESULTS = "it has no results in full size yet."
 
@@ -65,7 +65,7 @@ def main() -> None:
         shutil.copyfile(RESULTS / "papers" / f"{experiment.name}.png", pictures / f"{experiment.name}.png")
     missing = {experiment: NO_RESULTS for experiment in EXPERIMENTS.values() if experiment not in found}
     seeds = sorted(map(len, kept.values()))
-    made_by = MADE_BY.format(f"{seeds[0]} to {seeds[-1]}")
+    made_by = MADE_BY.format(f"{seeds[0]} to {seeds[-1]} seeds" if seeds[0] < seeds[-1] else f"{seeds[0]} seeds")
     text = page(found, missing, still, FULL.messages, on_spark, "claims/", seeds[0], made_by)
     (DOCS / "claims.md").write_text(text, encoding="utf-8")
     for name, (experiments, ran) in HEADLINES.items():

@@ -307,8 +307,8 @@ def reproduce(
     """Run the papers' experiments that need no cluster, and check the claims.
 
     Each experiment writes a CSV and a figure. claims.md tells which claims
-    hold. Spark is not needed. In full size, all take about two hours a seed
-    (estimated). An interrupted run goes on where it was.
+    hold. Spark is not needed. In full size, all take about an hour and a
+    half a seed on one core. An interrupted run goes on where it was.
 
     \b
     Examples:
