@@ -136,6 +136,17 @@ def test_a_large_scale_in_never_fills_marked_nodes_and_respects_memory() -> None
     assert np.bincount(node).max() <= 26
 
 
+def test_the_unit_of_the_loads_makes_no_difference() -> None:
+    load = rng().permutation(np.arange(1.0, 61) ** -0.6)
+    found = [milp(Cluster(load * 2.0**unit, np.arange(60) % 4, 4), max_migrations=3) for unit in (-40, 0, 40)]
+    assert [each.node.tolist() for each in found] == [found[0].node.tolist()] * 3
+    assert [each.bound * 2.0**-unit for each, unit in zip(found, (-40, 0, 40), strict=True)] == [found[1].bound] * 3
+
+
+def test_loads_near_the_smallest_number_are_planned() -> None:
+    assert milp(Cluster([5e-324, 5e-324], [0, 0], 2)).node.tolist() in ([0, 1], [1, 0], [0, 0])
+
+
 def test_an_infeasible_milp_is_named() -> None:
     cluster = Cluster([9, 9, 1], [0, 0, 1], 3)
     for none in (cluster, Cluster(np.ones(400), np.arange(400) % 7, 20)):
