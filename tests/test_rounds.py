@@ -80,6 +80,18 @@ def test_loads_that_are_even_are_left_alone() -> None:
     assert unevenness(cluster) <= EVEN
 
 
+@pytest.mark.parametrize("planner", ["milp", "flux", "elb"])
+def test_where_many_moves_take_longer_than_they_gain_fewer_are_made(planner: str) -> None:
+    rng = np.random.default_rng(5)
+    load = 8 * rng.dirichlet(np.ones(100))
+    cluster = Cluster(load=load, node=np.arange(100) % 4, nodes=4)
+    window = seen(cluster, batches=2)
+    found = decided(planner, window, Budget(100))
+    assert not found.reason
+    assert 0 < found.pause < 2 * found.gain
+    assert unevenness(cluster, found.node) < 1 + (unevenness(cluster) - 1) / 2
+
+
 def test_moves_that_take_longer_than_they_gain_are_left_out() -> None:
     cluster = Cluster(load=[2, 1, 1], node=[0, 0, 1], nodes=2, cost=[1e9, 1e9, 1e9])
     dear = Budget(3, moves_per_second=1, bytes_per_second=1e8)

@@ -75,7 +75,8 @@ def decide(planner: str, window: Window, budget: Budget, rng: np.random.Generato
     """Plan a round.
 
     Nothing moves if loads are even, if the planner finds no allocation, or if the moves take longer than the batches of
-    the window would have gained. Key groups on nodes that leave move in any case, as far as the budget allows.
+    the window would have gained. Before that, plans with half as many moves are tried, down to one. Key groups on nodes
+    that leave move in any case, as far as the budget allows.
 
     Args:
         planner: one of :data:`PLANNERS`.
@@ -97,23 +98,33 @@ def decide(planner: str, window: Window, budget: Budget, rng: np.random.Generato
     leaving = ~cluster.staying[cluster.node]
     if not leaving.any() and unevenness(cluster) <= EVEN:
         return Decision(cluster.node, f"loads are even: max/mean is {unevenness(cluster):.2f}")
+    moves, reason = budget.moves, "no plan within the budget is more even"
+    while moves:
+        node, failure = _planned(planner, window, budget._replace(moves=moves), rng)
+        moved = int(cluster.moved(node).sum())
+        if not moved:
+            return Decision(cluster.node, failure if moves == budget.moves and failure else reason)
+        gain = float(cluster.loads()[cluster.staying].max() - cluster.loads(node)[cluster.staying].max())
+        pause = _pause(cluster, node, budget)
+        if leaving.any() or gain * len(window.series) > pause:
+            return Decision(node, "", gain, pause)
+        reason = (
+            f"moves would take {pause:.2f} s, and gain {max(0.0, gain):.2f} s in each of {len(window.series)} batches"
+        )
+        moves = moved // 2
+    return Decision(cluster.node, reason)
+
+
+def _planned(planner: str, window: Window, budget: Budget, rng: np.random.Generator) -> tuple[Ints, str]:
+    """Return the allocation of a planner, as far as the budget allows, and why there is none."""
+    cluster, failure = window.cluster, ""
     try:
         node = PLANNERS[planner](window, budget, rng)
     except (InfeasibleError, OutOfTimeError) as error:
-        if not leaving.any():
-            return Decision(cluster.node, str(error))
-        node = rehomed(cluster, cluster.node, np.arange(len(cluster.load)), np.flatnonzero(cluster.staying))
-    node = within(cluster, node, budget, window.pinned)
-    if not cluster.moved(node).any():
-        return Decision(cluster.node, "no plan within the budget is more even")
-    gain = float(cluster.loads()[cluster.staying].max() - cluster.loads(node)[cluster.staying].max())
-    pause = _pause(cluster, node, budget)
-    if not leaving.any() and gain * len(window.series) <= pause:
-        return Decision(
-            cluster.node,
-            f"moves would take {pause:.2f} s, and gain {max(0.0, gain):.2f} s in each of {len(window.series)} batches",
-        )
-    return Decision(node, "", gain, pause)
+        node, failure = cluster.node, str(error)
+        if not cluster.staying[cluster.node].all():
+            node = rehomed(cluster, node, np.arange(len(cluster.load)), np.flatnonzero(cluster.staying))
+    return within(cluster, node, budget, window.pinned), failure
 
 
 def unevenness(cluster: Cluster, node: Ints | None = None) -> float:
