@@ -84,8 +84,7 @@ VALUES += [2**63 - 1, 2**63, -(2**63) - 1, 10**20, 10**400]
 TEXTS = ["", "x", "-7", str(2**63), "9" * 5000, "\ud800", "a\x1b[31m", *(path.decode() for path in PATHS)]
 EDGES = np.array([-(2**63), -1, 0, 1, 2**63 - 1])
 ENCODINGS = ("utf-8-sig", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "utf-16", "utf-32")
-"""Python runs their modules when they are used first, and that is not what the run looks for. numba, too, reads what it
-has compiled when it is used first."""
+"""Python runs their modules when they are used first, and that is not what the run looks for."""
 _TEXT = re.compile(rb'"[^"\\]*"')
 
 Reader = Callable[[bytes], object]
@@ -696,6 +695,7 @@ def check(name: str, mutations: int, seed: int) -> tuple[Counter[str], list[str]
             format.read(example)
         for encoding in ENCODINGS:
             "".encode(encoding)
+        # numba, too, reads what it has compiled when it is used first.
         for previous in (None, *FUNCTIONS):
             construct(RUN.keys, RUN.shares, 2, previous, key_type="string")
         with limited():

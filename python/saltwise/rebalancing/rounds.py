@@ -98,12 +98,13 @@ def decide(planner: str, window: Window, budget: Budget, rng: np.random.Generato
     leaving = ~cluster.staying[cluster.node]
     if not leaving.any() and unevenness(cluster) <= EVEN:
         return Decision(cluster.node, f"loads are even: max/mean is {unevenness(cluster):.2f}")
-    moves, reason = budget.moves, "no plan within the budget is more even"
+    moves, reason = budget.moves, ""
     while moves:
         node, failure = _planned(planner, window, budget._replace(moves=moves), rng)
         moved = int(cluster.moved(node).sum())
         if not moved:
-            return Decision(cluster.node, failure if moves == budget.moves and failure else reason)
+            reason = reason or failure
+            break
         gain = float(cluster.loads()[cluster.staying].max() - cluster.loads(node)[cluster.staying].max())
         pause = _pause(cluster, node, budget)
         if leaving.any() or gain * len(window.series) > pause:
@@ -112,7 +113,7 @@ def decide(planner: str, window: Window, budget: Budget, rng: np.random.Generato
             f"moves would take {pause:.2f} s, and gain {max(0.0, gain):.2f} s in each of {len(window.series)} batches"
         )
         moves = moved // 2
-    return Decision(cluster.node, reason)
+    return Decision(cluster.node, reason or "no plan within the budget is more even")
 
 
 def _planned(planner: str, window: Window, budget: Budget, rng: np.random.Generator) -> tuple[Ints, str]:
