@@ -101,6 +101,15 @@ def test_moves_that_take_longer_than_they_gain_are_left_out() -> None:
     assert not decided("flux", seen(cluster, batches=12), dear).reason
 
 
+def test_nothing_is_planned_where_even_loads_would_not_pay_for_one_move() -> None:
+    cluster = Cluster(load=[3, 1, 1, 1], node=[0, 0, 0, 1], nodes=2)
+    for planner in PLANNERS:
+        assert decided(planner, seen(cluster, batches=2), Budget(4, moves_per_second=0.2)).reason == (
+            "even loads would gain 2.000 s in each of 2 batches, and a move takes longer"
+        )
+    assert not decided("milp", seen(cluster, batches=2), Budget(4, moves_per_second=1)).reason
+
+
 def test_a_node_that_leaves_is_emptied_whatever_that_costs() -> None:
     cluster = Cluster(load=[1, 1, 1], node=[0, 1, 2], nodes=3, cost=[1e12] * 3, kill=[2])
     for planner in PLANNERS:

@@ -96,9 +96,17 @@ def decide(planner: str, window: Window, budget: Budget, rng: np.random.Generato
     if planner not in PLANNERS:
         raise SaltwiseValueError.unknown("planner", planner, PLANNERS)
     leaving = ~cluster.staying[cluster.node]
-    if not leaving.any() and unevenness(cluster) <= EVEN:
-        return Decision(cluster.node, f"loads are even: max/mean is {unevenness(cluster):.2f}")
-    moves, reason = budget.moves, ""
+    moves, reason, batches = budget.moves, "", len(window.series)
+    if not leaving.any():
+        if unevenness(cluster) <= EVEN:
+            return Decision(cluster.node, f"loads are even: max/mean is {unevenness(cluster):.2f}")
+        # No plan gains more than even loads would. In that time each node can take in so many states.
+        gain = float(cluster.loads()[cluster.staying].max() - cluster.mean)
+        most = cluster.nodes * int(gain * batches * budget.moves_per_second)
+        if not most:
+            reason = f"even loads would gain {gain:.3f} s in each of {batches} batches, and a move takes longer"
+            return Decision(cluster.node, reason)
+        moves = min(moves, most)
     while moves:
         node, failure = _planned(planner, window, budget._replace(moves=moves), rng)
         moved = int(cluster.moved(node).sum())
@@ -107,11 +115,9 @@ def decide(planner: str, window: Window, budget: Budget, rng: np.random.Generato
             break
         gain = float(cluster.loads()[cluster.staying].max() - cluster.loads(node)[cluster.staying].max())
         pause = _pause(cluster, node, budget)
-        if leaving.any() or gain * len(window.series) > pause:
+        if leaving.any() or gain * batches > pause:
             return Decision(node, "", gain, pause)
-        reason = (
-            f"moves would take {pause:.2f} s, and gain {max(0.0, gain):.2f} s in each of {len(window.series)} batches"
-        )
+        reason = f"moves would take {pause:.2f} s, and gain {max(0.0, gain):.2f} s in each of {batches} batches"
         moves = moved // 2
     return Decision(cluster.node, reason or "no plan within the budget is more even")
 
