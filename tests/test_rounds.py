@@ -110,6 +110,12 @@ def test_nothing_is_planned_where_even_loads_would_not_pay_for_one_move() -> Non
     assert not decided("milp", seen(cluster, batches=2), Budget(4, moves_per_second=1)).reason
 
 
+def test_loads_near_the_largest_number_are_planned() -> None:
+    cluster = Cluster(load=[1e307, 1e307], node=[0, 0], nodes=2)
+    for planner in ("milp", "flux", "elb"):
+        assert sorted(decided(planner, seen(cluster), Budget(4)).node) == [0, 1], planner
+
+
 def test_a_node_that_leaves_is_emptied_whatever_that_costs() -> None:
     cluster = Cluster(load=[1, 1, 1], node=[0, 1, 2], nodes=3, cost=[1e12] * 3, kill=[2])
     for planner in PLANNERS:

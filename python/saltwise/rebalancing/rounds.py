@@ -102,11 +102,11 @@ def decide(planner: str, window: Window, budget: Budget, rng: np.random.Generato
             return Decision(cluster.node, f"loads are even: max/mean is {unevenness(cluster):.2f}")
         # No plan gains more than even loads would. In that time each node can take in so many states.
         gain = float(cluster.loads()[cluster.staying].max() - cluster.mean)
-        most = cluster.nodes * int(gain * batches * budget.moves_per_second)
-        if not most:
+        most = cluster.nodes * np.floor(gain * batches * budget.moves_per_second)
+        if most < 1:
             reason = f"even loads would gain {gain:.3f} s in each of {batches} batches, and a move takes longer"
             return Decision(cluster.node, reason)
-        moves = min(moves, most)
+        moves = int(min(moves, most))
     while moves:
         node, failure = _planned(planner, window, budget._replace(moves=moves), rng)
         moved = int(cluster.moved(node).sum())
