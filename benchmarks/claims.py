@@ -262,8 +262,6 @@ def milp(rows: Rows) -> list[Claim]:
         "the more migrations allowed, the better the load distance",
         ", ".join(f"{of[s, planned]:.1%} planned with {s.split()[1]} a round" for s in limits),
         of[limits[0], planned] >= of[limits[1], planned] >= of[limits[2], planned],
-        "Our reading, which is not measured: rounds were left out whose moves took longer than they gained. Since this "
-        "run a balancer tries fewer moves then, so it is to be measured again.",
     )
     nine = Claims("5.2.2, figure 9")
     nine.add(
