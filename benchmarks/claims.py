@@ -260,7 +260,7 @@ def milp(rows: Rows) -> list[Claim]:
     eight = Claims("5.2.2, figure 8")
     eight.add(
         "the more migrations allowed, the better the load distance",
-        ", ".join(f"{of[s, planned]:.1%} planned with {s.split()[1]} a round" for s in limits),
+        ", ".join(f"{of[s, planned]:.2%} planned with {s.split()[1]} a round" for s in limits),
         of[limits[0], planned] >= of[limits[1], planned] >= of[limits[2], planned],
     )
     nine = Claims("5.2.2, figure 9")
