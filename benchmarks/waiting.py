@@ -118,7 +118,7 @@ def workers_of_rows(df: DataFrame, n: int, strategy: str) -> np.ndarray:
 
 
 def latencies(worker: np.ndarray, rate: float) -> dict[str, float]:
-    """Return figure 14, in milliseconds, of a stream in which so many rows arrive in a millisecond."""
+    """Return figure 14, in milliseconds, of a stream in which `rate` rows arrive in a millisecond."""
     late = queued(worker, N, rate)
     means = np.bincount(worker, late, N) / np.maximum(1, np.bincount(worker, minlength=N))
     percentiles = {f"p{p}_ms": round(float(np.percentile(late, p)), 1) for p in (50, 95, 99)}
