@@ -10,14 +10,13 @@ aggregate.
 from __future__ import annotations
 
 import argparse
-import csv
 import subprocess
 import sys
 import time
 from pathlib import Path
 from statistics import median
 
-from common import RESULTS, console, session
+from common import RESULTS, console, session, write_csv
 from pyspark.sql import SparkSession
 from rich.table import Table
 
@@ -34,7 +33,8 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=100)
     parser.add_argument("--out", type=Path, default=RESULTS / "planning.csv")
     given = parser.parse_args()
-    queries, found = given.queries, []
+    queries = given.queries
+    found: list[dict[str, object]] = []
     workers = {
         side: subprocess.Popen(
             [sys.executable, __file__, "--worker", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -53,15 +53,16 @@ def main() -> None:
                 if i >= queries:
                     taken[side].append(1000 * seconds)
         medians = {side: median(times) for side, times in taken.items()}
-        found += [(name, side, round(milliseconds, 3)) for side, milliseconds in medians.items()]
+        found += [
+            {"query": name, "side": side, "milliseconds": round(milliseconds, 3)}
+            for side, milliseconds in medians.items()
+        ]
         table.add_row(
             name, f"{medians['stock']:.2f}", *(f"{medians[side] - medians['stock']:+.2f}" for side in ("off", "on"))
         )
     for worker in workers.values():
         worker.communicate()
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    with given.out.open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([("query", "side", "milliseconds"), *found])
+    write_csv(given.out, found)
     console.print(table)
     console.print(f"Medians of {queries} queries, after as many that do not count.")
 

@@ -14,7 +14,6 @@ others, so that is raised above a batch. Each planner gets a stream and a Spark 
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import subprocess
 import sys
@@ -25,7 +24,7 @@ from typing import Any
 
 import matplotlib
 import numpy as np
-from common import RESULTS, console
+from common import RESULTS, console, write_csv
 from matplotlib.figure import Figure
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -57,10 +56,8 @@ def main() -> None:
         print(json.dumps(stream(given.one, given)))
         return
     found = {planner: in_a_process_of_its_own(planner, given) for planner in given.planners}
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    with given.out.open("w", newline="") as file:
-        rows = [(planner, *row) for planner, ran in found.items() for row in ran["rows"]]
-        csv.writer(file, lineterminator="\n").writerows([HEAD, *rows])
+    rows = [(planner, *row) for planner, ran in found.items() for row in ran["rows"]]
+    write_csv(given.out, [dict(zip(HEAD, row, strict=True)) for row in rows])
     draw(found, given.picture)
     table = Table("planner", "max/mean, first", "max/mean, last", "moves", "seconds a batch", "by stock's")
     stock = settled(found[given.planners[0]]["rows"])[0]

@@ -15,7 +15,6 @@ Each has a Spark of its own (local-cluster, one core an executor), with RocksDB.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import subprocess
 import sys
@@ -25,7 +24,7 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from common import RESULTS, console
+from common import RESULTS, console, write_csv
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.table import Table
@@ -52,9 +51,7 @@ def main() -> None:
         command = [sys.executable, __file__, "--one", name]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
         found += [(f"{name}: {what}", value) for what, value in json.loads(done.stdout.splitlines()[-1])]
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    with given.out.open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([("what", "value"), *found])
+    write_csv(given.out, [{"what": what, "value": value} for what, value in found])
     table = Table("what", "value")
     for what, value in found:
         table.add_row(what, f"{value:.3f}")

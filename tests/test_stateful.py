@@ -511,6 +511,7 @@ def test_a_newer_or_damaged_commit_is_refused(spark: SparkSession, tmp_path: Pat
     commit = tmp_path / "commit.json"
     text = commit.read_text()
     content = {name: v for name, v in json.loads(text).items() if name not in ("format", "version", "crc32")}
+    long = f"version=0000000001/unit=0/{'x' * 250}.parquet"
     for wrong, why in (
         (
             dump_versioned(FORMAT, VERSION + 1, content),
@@ -530,6 +531,10 @@ def test_a_newer_or_damaged_commit_is_refused(spark: SparkSession, tmp_path: Pat
                 FORMAT, VERSION, content | {"files": {"0": {"version=0000000001/unit=0/../../../x.parquet": 9}}}
             ),
             "the content of commit.json is wrong: 'version=0000000001/unit=0/../../../x.parquet' is no file of a unit",
+        ),
+        (
+            dump_versioned(FORMAT, VERSION, content | {"files": {"0": {long: 9}}}),
+            f"the content of commit.json is wrong: {long!r} is no file of a unit",
         ),
         (
             dump_versioned(FORMAT, VERSION, content | {"state": {"type": "struct", "fields": [USER_TYPE]}}),

@@ -68,7 +68,8 @@ WRONG = (
 """What reading values raises that are not those that were written. PySpark asserts what it reads of a schema."""
 
 Names = TypeVar("Names", Files, list[str])
-_NAME = re.compile(r"version=\d{10}/unit=-?\d+/[^/\\]+\.parquet")
+_NAME = re.compile(r"version=\d{10}/unit=-?\d{1,10}/[\w.-]{1,200}\.parquet", re.ASCII)
+"""What Spark calls a file. Names of more than 255 bytes are errors of the file system."""
 
 
 class StatefulAggregateError(SaltwiseError):
