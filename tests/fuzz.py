@@ -36,6 +36,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -361,20 +362,22 @@ class JavaMeter(Meter):
         return self._threads.getCurrentThreadCpuTime(), self._threads.getCurrentThreadAllocatedBytes()
 
 
-def in_java(format: Format, read: Callable[[Any, bytes], object]) -> Format:
+def in_java(format: Format, read: Callable[[bytes], object]) -> Format:
     """Return a format that the plugin reads, in a session of its own."""
-    from pyspark.errors import IllegalArgumentException
+    from py4j import java_gateway, protocol
 
     jvm: Any = plain_session()._jvm
-    plugin = jvm.org.apache.spark.sql.saltwise
+    class_of = jvm.org.apache.spark.util.Utils.classForName
+    is_ours = class_of("org.apache.spark.sql.saltwise.SaltwiseException", True, False).isInstance
 
     def reader(data: bytes) -> object:
         try:
-            return read(plugin, data)
-        except IllegalArgumentException as error:
-            raised = error._origin.getClass()  # type: ignore[attr-defined]
-            if "SaltwiseException" in (raised.getSimpleName(), raised.getSuperclass().getSimpleName()):
-                raise SaltwiseError(str(error)) from error
+            # PySpark makes an error of its own of each, and asks Java forty times for that.
+            with patch.object(java_gateway, "get_return_value", protocol.get_return_value):
+                return read(data)
+        except protocol.Py4JJavaError as error:
+            if is_ours(error.java_exception):
+                raise SaltwiseError(error.java_exception.toString()) from error
             raise
 
     return replace(format, read=reader, meter=JavaMeter(jvm))
@@ -402,11 +405,17 @@ def plain_session() -> Any:
         os.chdir(here)
 
 
+def plugin() -> Any:
+    return plain_session()._jvm.org.apache.spark.sql.saltwise
+
+
 def java_sketch(folder: Path) -> Format:
-    def read(plugin: Any, data: bytes) -> None:
-        sketch = plugin.sketch.ItemSketch.deserialize(bytearray(data))
-        sketch.merge(plugin.sketch.ItemSketch.deserialize(bytearray(data)))
-        plugin.sketch.ItemSketch.deserialize(sketch.serialize())
+    deserialize = plugin().sketch.ItemSketch.deserialize
+
+    def read(data: bytes) -> None:
+        sketch = deserialize(bytearray(data))
+        sketch.merge(deserialize(bytearray(data)))
+        deserialize(sketch.serialize())
 
     values = ["struct('a' AS s, array(1, null) AS a)", "CAST(1.5 AS DECIMAL(20, 3))", "X'00ff'", "array(struct(1.5D))"]
     sketches = ", ".join(f"space_saving_agg({value}, 3)" for value in values)
@@ -416,12 +425,14 @@ def java_sketch(folder: Path) -> Format:
 
 
 def java_function(folder: Path) -> Format:
-    def read(plugin: Any, data: bytes) -> None:
-        functions = plugin.placement.PartitionFunction
-        saved = functions.fromJson(data.decode(errors="replace"))
+    functions = plugin().placement.PartitionFunction
+    parse, write = functions.fromJson, functions.toJson
+
+    def read(data: bytes) -> None:
+        saved = parse(data.decode(errors="replace")).function()
         for key in EDGES.tolist():
-            assert 0 <= saved.function().place(key) < saved.function().workers()
-        functions.fromJson(functions.toJson(saved.function(), "string"))
+            assert 0 <= saved.place(key) < saved.workers()
+        parse(write(saved, "string"))
 
     return in_java(function(folder), read)
 
@@ -436,9 +447,9 @@ def java_hot(folder: Path) -> Format:
         json.dumps([{"key": key, "share": 0.17}]).encode(),
         json.dumps([{"key": [None] * len(key)}, {"key": key}]).encode(),
     ]
+    parse = plugin().routing.HotKeys.parse
     return in_java(
-        Format(examples, lambda data: None, unsigned),
-        lambda plugin, data: plugin.routing.HotKeys.parse(data.decode(errors="replace"), grouping),
+        Format(examples, lambda data: None, unsigned), lambda data: parse(data.decode(errors="replace"), grouping)
     )
 
 
@@ -448,7 +459,7 @@ def java_event(folder: Path) -> Format:
 
     spark = plain_session()
     jvm, context = spark._jvm, spark.sparkContext._jsc.sc()
-    report = jvm.org.apache.spark.sql.saltwise.report
+    report, parse = plugin().report, jvm.org.apache.spark.util.JsonProtocol.sparkEventFromJson
     conf = context.conf().clone().set("spark.sql.ui.retainedExecutions", "3")
     kept = jvm.org.apache.spark.status.ElementTrackingStore(jvm.org.apache.spark.util.kvstore.InMemoryStore(), conf)
     listener, store = report.ReportListener(conf, kept), report.ReportStore(kept)
@@ -457,9 +468,9 @@ def java_event(folder: Path) -> Format:
     answer = jvm.java.util.concurrent.atomic.AtomicReference()
     request = request_of(spark, answer)
 
-    def read(plugin: Any, data: bytes) -> None:
+    def read(data: bytes) -> None:
         try:
-            event = jvm.org.apache.spark.util.JsonProtocol.sparkEventFromJson(data.decode(errors="replace"))
+            event = parse(data.decode(errors="replace"))
         except Py4JJavaError as error:
             raise SaltwiseError("Spark itself does not read it") from error
         listener.onOtherEvent(event)
