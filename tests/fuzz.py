@@ -64,6 +64,7 @@ from saltwise.sketches.space_saving import SpaceSaving
 from saltwise.spark.state_folder import COMMIT, Commit, StateFolder, StatefulAggregateError
 from saltwise.spark.state_folder import FORMAT as STATE
 from saltwise.spark.state_folder import VERSION as STATE_VERSION
+from saltwise.splitting.compiled_hash import worker_of
 from saltwise.splitting.head_split import head_splits
 from saltwise.versioned_json import MAX_DEPTH, dump_versioned
 
@@ -707,6 +708,7 @@ def check(name: str, mutations: int, seed: int) -> tuple[Counter[str], list[str]
         for encoding in ENCODINGS:
             "".encode(encoding)
         # numba, too, reads what it has compiled when it is used first.
+        worker_of(7, 1, 3)
         for previous in (None, *FUNCTIONS):
             construct(RUN.keys, RUN.shares, 2, previous, key_type="string")
         with limited():
