@@ -10,6 +10,8 @@ from pyspark.sql import SparkSession
 from tests import fuzz, random_queries
 
 import saltwise
+from saltwise.placement.consistent_hash import ConsistentHash
+from saltwise.placement.function_json import to_json
 
 RUNS_DATA = re.compile(
     r"\b(pickle|cloudpickle|marshal|shelve|dill|joblib)\.(loads?|Unpickler|open)\b"
@@ -53,6 +55,18 @@ def test_damaged_input_is_read_or_refused_by_the_plugin(spark: SparkSession, nam
     counts, wrong = fuzz.check(name, 100, 1)
     assert not wrong, "\n".join(wrong)
     assert counts["refused"] + counts["read"] == 100
+
+
+@pytest.mark.classic("call the plugin's readers")
+def test_a_ring_of_a_million_places_is_made_in_twenty_megabytes_of_java(spark: SparkSession) -> None:
+    text = to_json(ConsistentHash(4, replicas=999_999_937))
+    parse = fuzz.plugin().placement.PartitionFunction.fromJson
+    meter = fuzz.JavaMeter(spark._jvm)
+    meter.start()
+    function = parse(text).function()
+    _, allocated = meter.stop()
+    assert 0 <= function.place(7) < 4
+    assert 12_000_000 <= allocated <= 20_000_000
 
 
 def test_only_the_reduce_side_of_aggregators_unpickles() -> None:

@@ -32,7 +32,8 @@ private[local] final class RowBucket(take: Long => Boolean) {
   def add(hash: Long, row: UnsafeRow): Boolean = {
     val size = row.getSizeInBytes
     if (!hasIndex || !hasRoom(8 + size)) false else {
-      val (base, at) = (pages(page), Platform.BYTE_ARRAY_OFFSET + offset)
+      val base = pages(page)
+      val at = Platform.BYTE_ARRAY_OFFSET + offset
       Platform.putLong(base, at, size)
       copy(row, base, at + 8)
       index(rows) = (hash << 32) | (page.toLong * (PageBytes / 8) + offset / 8)
@@ -44,7 +45,9 @@ private[local] final class RowBucket(take: Long => Boolean) {
 
   /** Word by word, which is faster than a call where rows are short. */
   private def copy(row: UnsafeRow, base: Array[Byte], at: Long): Unit = {
-    val (from, begin, size) = (row.getBaseObject, row.getBaseOffset, row.getSizeInBytes)
+    val from = row.getBaseObject
+    val begin = row.getBaseOffset
+    val size = row.getSizeInBytes
     var i = 0
     while (i < size) {
       Platform.putLong(base, at + i, Platform.getLong(from, begin + i))

@@ -83,7 +83,8 @@ object ConsistentHash {
 
   /** The index of the first place that is not below `point`. */
   private def firstFrom(places: Array[Long], point: Long): Int = {
-    var (low, high) = (0, places.length)
+    var low = 0 // no pair: that would be an object for each key
+    var high = places.length
     while (low < high) {
       val middle = (low + high) >>> 1
       if (places(middle) < point) low = middle + 1 else high = middle
