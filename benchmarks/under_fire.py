@@ -279,7 +279,7 @@ SECTIONS = {
     ),
     "fuzz": (
         "Damaged input",
-        "python tests/fuzz.py --mutations 1000000",
+        "for seed in $(seq 20); do python tests/fuzz.py --mutations 50000 --seed $seed; done",
         "What could be read was used: keys were placed, stores planned, sketches were merged, findings became a page. "
         "Each mutation must end with an answer or an error of Saltwise, within a second of the processor, and one more "
         "for each 256 KB, and within 64 MB, or 128 MB for an event log. In Python that is the largest resident memory "

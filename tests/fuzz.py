@@ -774,7 +774,10 @@ def main() -> int:
         begun = time.perf_counter()
         counts, wrong = check(name, given.mutations, given.seed)
         seconds = round(time.perf_counter() - begun)
-        print(json.dumps({"format": name, **counts, "wrong": len(wrong), "seconds": seconds}), flush=True)
+        print(
+            json.dumps({"format": name, "seed": given.seed, **counts, "wrong": len(wrong), "seconds": seconds}),
+            flush=True,
+        )
         print(*wrong, sep="\n", file=sys.stderr)
         failed |= bool(wrong)
     return int(failed)
