@@ -51,7 +51,8 @@ def drawn(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 def losses(lines: Lines) -> str:
     """How runs ended: ours by plan, stock Spark's own, both by what was lost, and why jobs were aborted."""
-    last = {(line["side"], _kill(line)): line for line in lines}
+    by_line = sorted(lines, key=lambda line: line["spark"])
+    last = {(line["side"], _kill(line)): line for line in by_line}
     ours, stock = ([line for line in last.values() if line["side"] == side] for side in ("ours", "stock"))
     aborted = {_kill(line): _end(line).startswith("aborted") for line in stock}
     by_plan, by_spark = defaultdict(list), defaultdict(list)

@@ -41,6 +41,7 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StructType
+from rich.cells import cell_len
 
 from saltwise import SaltwiseError
 from saltwise.advise.event_log import MAX_BLOCK, event_logs
@@ -218,13 +219,13 @@ def use_log(path: Path) -> Advice:
     found = advise(event_logs(path), with_keys=True)
     str(found)
     json.loads(found.to_json())
-    html = page(found.findings, found.gain, "fuzz").encode()
-    assert MARK not in html
+    for html in page(found.findings, found.gain, "fuzz"), found._repr_html_():
+        assert MARK not in html.encode()
     return found
 
 
 def log_text() -> bytes:
-    """Return an event log that is not compressed."""
+    """Return an event log that is not compressed, of a query whose keys are skewed."""
     scan = {"nodeName": "Scan", "simpleString": "Scan", "children": [], "metrics": []}
     metrics = [{"name": "records read", "accumulatorId": 4, "metricType": "sum"}]
     exchange = {
@@ -237,7 +238,7 @@ def log_text() -> bytes:
         "nodeName": "HashAggregate",
         "simpleString": "HashAggregate(keys=[k#1], functions=[sum(v#2)])",
         "children": [exchange],
-        "metrics": [],
+        "metrics": [{"name": "number of output rows", "accumulatorId": 5, "metricType": "sum"}],
     }
     sql = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution"
     events: list[dict[str, Any]] = [
@@ -255,7 +256,7 @@ def log_text() -> bytes:
             "Partition ID": task,
             "Launch Time": 1,
             "Finish Time": 9 + rows,
-            "Accumulables": [{"ID": 4, "Update": str(rows)}],
+            "Accumulables": [{"ID": 4, "Update": str(rows)}, {"ID": 5, "Update": "1"}],
         }
         read = {"Total Records Read": rows, "Local Bytes Read": rows, "Remote Bytes Read": 0}
         events += [
@@ -269,7 +270,7 @@ def log_text() -> bytes:
             },
         ]
     events += [
-        {"Event": "SparkListenerStageCompleted", "Stage Info": {"Stage ID": 0, "Accumulables": [{"ID": 4}]}},
+        {"Event": "SparkListenerStageCompleted", "Stage Info": {"Stage ID": 0, "Accumulables": [{"ID": 4}, {"ID": 5}]}},
         {"Event": sql + "End", "executionId": 0, "time": 90_010},
         {
             "Event": "org.apache.spark.sql.saltwise.report.GroupByEvent",
@@ -709,8 +710,9 @@ def check(name: str, mutations: int, seed: int) -> tuple[Counter[str], list[str]
             format.read(example)
         for encoding in ENCODINGS:
             "".encode(encoding)
-        # numba, too, reads what it has compiled when it is used first.
+        # numba reads what it has compiled, and rich the widths of characters, when they are used first.
         worker_of(7, 1, 3)
+        cell_len("中")
         for previous in (None, *FUNCTIONS):
             construct(RUN.keys, RUN.shares, 2, previous, key_type="string")
         with limited():

@@ -48,6 +48,16 @@ def test_damaged_input_is_read_or_refused_and_nothing_else(name: str) -> None:
     assert counts["refused"] + counts["read"] == counts["mutations"] == 1_500
 
 
+def test_the_event_logs_that_are_damaged_have_a_finding(tmp_path: Path) -> None:
+    logs = fuzz.log(tmp_path)
+    assert logs.file is not None
+    for example in logs.examples:
+        logs.file.write_bytes(example)
+        [found] = fuzz.use_log(logs.file).findings
+        assert found.keys == ["k"]
+        assert found.hot_keys == ["UA (80,000 rows)"]
+
+
 @pytest.mark.slow
 @pytest.mark.classic("call the plugin's readers")
 @pytest.mark.parametrize("name", [name for name in fuzz.IN_JAVA if name != "java-event"])  # whose tab needs Spark's UI
