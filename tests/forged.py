@@ -61,6 +61,14 @@ def with_longer_constructor(content: bytes) -> bytes:
     return _with_method(content, texts, head + more_locals, rest)
 
 
+def with_text(content: bytes, text: str, other: str) -> bytes:
+    """Return a class file with another text among its constants, as the name of a class."""
+    before, after = (struct.pack(">BH", UTF8, len(each)) + each.encode() for each in (text, other))
+    if content.count(before) != 1:
+        raise ValueError(f"{text!r} is {content.count(before)} times in the class; it must be there once.")
+    return content.replace(before, after)
+
+
 def _with_method(content: bytes, texts: list[bytes], method: bytes, rest: int) -> bytes:
     """Add constants and a method; `rest` is where the number of methods stands."""
     pool_end = _constants(content)[1]

@@ -9,7 +9,7 @@ from zipfile import ZipFile
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.forged import forged_spark, with_abstract_method, with_longer_constructor
+from tests.forged import forged_spark, with_abstract_method, with_longer_constructor, with_text
 from tests.test_off_means_off import QUERIES, VIEWS, run
 
 import saltwise
@@ -44,6 +44,8 @@ print(json.dumps({
 
 LINKS = "saltwise/links.txt"
 """What the plugin checks of Spark when it starts. Without it, a class that is missing is only found when it is used."""
+
+BINARY = "org/apache/spark/sql/catalyst/expressions/Binary"
 
 LOGGED = (
     "Saltwise went on without {part}, which failed: queries run as Spark plans them; "
@@ -155,6 +157,23 @@ def test_a_class_that_cannot_link_leaves_the_plan_alone_and_logs_once(spark: Spa
     assert [plan for plan in answer["plans"] if "Skew" in plan] == []
     assert log.count(LOGGED.format(part="SkewAggregation")) == 1
     assert "java.lang.NoClassDefFoundError: org/apache/spark/sql/saltwise/routing/SkewReceiveExec" in log
+
+
+def test_a_rule_whose_plan_spark_would_refuse_leaves_the_plan_alone(spark: SparkSession, tmp_path: Path) -> None:
+    # As an operator, the worker of a key refuses a hash and a text, since they have two types.
+    name = "org/apache/spark/sql/saltwise/placement/PlaceKey.class"
+    with ZipFile(saltwise.jar_path(spark.version)) as plugin:
+        forged = with_text(plugin.read(name), BINARY + "Expression", BINARY + "Operator")
+    jar = changed_jar(spark, tmp_path, {name: forged, LINKS: b""})
+    query = QUERIES[0].replace("SELECT", "SELECT /*+ SKEW_GROUPBY(offgreedy) */")
+
+    answer, log = run(WITH_A_PLUGIN_THAT_DOES_NOT_FIT, jar, EXTENSION, queries=[query])
+
+    for view in VIEWS:
+        spark.sql(view)
+    assert answer["rows"] == [sorted(map(list, spark.sql(QUERIES[0]).collect()))]
+    assert log.count(LOGGED.format(part="PlaceGroups")) == 1
+    assert "IllegalStateException: PlaceGroups made a plan that is not resolved" in log
 
 
 @pytest.mark.parametrize(

@@ -659,6 +659,15 @@ def test_items_that_cannot_be_compared_are_refused(spark: SparkSession, function
     assert found == f'The `{function}` does not support ordering on type "MAP<INT, INT>".'
 
 
+@pytest.mark.parametrize("key", ["map(1, 2)", "array(map(1, 2))"])
+def test_skew_worker_refuses_maps_which_may_be_equal_in_any_order(spark: SparkSession, key: str) -> None:
+    kind = "MAP<INT, INT>" if key == "map(1, 2)" else "ARRAY<MAP<INT, INT>>"
+
+    assert refusal(spark, f"SELECT skew_worker(4, 'hash', 1, {key})") == (
+        f"key {key} of skew_worker is of type {kind}; it must hold no maps, give map_entries of them, sorted."
+    )
+
+
 def test_an_unknown_item_type_is_refused_as_spark_refuses_it(spark: SparkSession) -> None:
     with pytest.raises(AnalysisException, match='Unsupported data type "NOPE"'):
         spark.sql("SELECT space_saving_top(X'00', 1, 'nope')")

@@ -4,11 +4,11 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate
 import org.apache.spark.sql.saltwise.compat.SparkCompat
-import org.apache.spark.sql.types.{ArrayType, DataType, StringType, StructType}
+import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StringType, StructType}
 
 /**
  * Grouping keys as Spark compares them: NULL is a key, -0.0 equals 0.0, all NaNs are one key, and
- * strings compare by their collation.
+ * strings compare by their collation. Spark sorts the maps in its keys before.
  */
 object GroupingKeys {
 
@@ -22,27 +22,32 @@ object GroupingKeys {
 
   /** `key` in a form whose bytes are equal exactly where Spark treats the values as equal. */
   def comparable(key: Expression): Expression =
-    NormalizeFloatingNumbers.normalize(collationKey(key))
+    NormalizeFloatingNumbers.normalize(hashable(key))
 
-  private def collationKey(key: Expression): Expression = key.dataType match {
-    case dataType if !isCollated(dataType) => key
+  private def hashable(key: Expression): Expression = key.dataType match {
+    case dataType if !isCollated(dataType) && !hasMaps(dataType) => key
     case fields: StructType =>
-      val values = fields.indices.map(i => collationKey(GetStructField(key, i)))
+      val values = fields.indices.map(i => hashable(GetStructField(key, i)))
       val struct = CreateNamedStruct(fields.zip(values).flatMap { case (field, value) =>
         Seq(Literal(field.name), value)
       })
       if (key.nullable) If(IsNull(key), Literal(null, struct.dataType), struct) else struct
     case ArrayType(elementType, containsNull) =>
       val element = NamedLambdaVariable("element", elementType, containsNull)
-      ArrayTransform(key, LambdaFunction(collationKey(element), Seq(element)))
+      ArrayTransform(key, LambdaFunction(hashable(element), Seq(element)))
+    // Spark hashes no maps.
+    case _: MapType => hashable(MapEntries(key))
     case _ => SparkCompat.collationKey(key)
   }
+
+  def hasMaps(dataType: DataType): Boolean = dataType.existsRecursively(_.isInstanceOf[MapType])
 
   /** Whether values of this type hold collated strings, which `comparable` turns into bytes. */
   def isCollated(dataType: DataType): Boolean = dataType match {
     case string: StringType => SparkCompat.isCollated(string)
     case fields: StructType => fields.exists(field => isCollated(field.dataType))
     case ArrayType(elementType, _) => isCollated(elementType)
+    case MapType(keyType, valueType, _) => isCollated(keyType) || isCollated(valueType)
     case _ => false
   }
 }

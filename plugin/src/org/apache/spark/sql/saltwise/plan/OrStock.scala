@@ -40,13 +40,27 @@ object OrStock {
     }
 }
 
-/** A rule that gives back its plan where it fails, or where it cannot be made. */
+/**
+ * A rule that gives back its plan where it fails, where it cannot be made, or where it makes a plan
+ * that Spark would refuse.
+ */
 final class Guarded[A <: TreeNode[_]](part: String)(make: => Rule[A]) extends Rule[A] {
   private lazy val rule = make
 
   override val ruleName: String = s"saltwise.$part"
 
-  override def apply(plan: A): A = OrStock(part, plan)(rule(plan))
+  override def apply(plan: A): A = OrStock(part, plan) {
+    val changed = rule(plan)
+    if (isResolved(plan) && !isResolved(changed)) {
+      throw new IllegalStateException(s"$part made a plan that is not resolved")
+    }
+    changed
+  }
+
+  private def isResolved(plan: A): Boolean = plan match {
+    case logical: LogicalPlan => logical.resolved
+    case _ => true
+  }
 }
 
 /** A strategy that leaves a node to Spark where it fails, or where it cannot be made. */

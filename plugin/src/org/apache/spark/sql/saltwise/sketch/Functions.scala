@@ -95,8 +95,12 @@ object Functions {
     val strategy = Strategies.checkedName(
       constant("strategy", "skew_worker", arguments(1)), Strategies.routing)
     val n = constant("n", "skew_worker", arguments(0))
+    val keys = arguments.drop(2)
+    keys.find(key => GroupingKeys.hasMaps(key.dataType)).foreach(key => throw new SaltwiseException(
+      s"key ${key.sql} of skew_worker is of type ${key.dataType.sql}; it must hold no maps, give " +
+        "map_entries of them, sorted."))
     val options =
       SkewOptions.resolve(Map("partitions" -> n, "strategy" -> strategy), SQLConf.get)
-    SkewWorker(GroupingKeys.hash(arguments.drop(2)), options.copy(hot = None))
+    SkewWorker(GroupingKeys.hash(keys), options.copy(hot = None))
   }
 }

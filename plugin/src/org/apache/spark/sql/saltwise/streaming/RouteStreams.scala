@@ -12,7 +12,6 @@ import org.apache.spark.sql.saltwise.placement.LeftAlone
 import org.apache.spark.sql.saltwise.plan.{GroupingKeys, OrStock, SkewAggregation, SkewGroupByHint}
 import org.apache.spark.sql.saltwise.routing.{HeadKey, HotKey}
 import org.apache.spark.sql.saltwise.sketch.SketchArguments
-import org.apache.spark.sql.types.MapType
 
 /**
  * Sends each row to the worker that a router chooses, so its output is not clustered by any column.
@@ -113,7 +112,7 @@ final case class RouteStreams(session: SparkSession) extends Rule[LogicalPlan] {
         "rows all the same")
     } else if (!isOnline(options.strategy)) {
       Some(s"strategy ${options.strategy.name} has no plan for streams: $StateByHash")
-    } else if (keyTypes.exists(_.existsRecursively(_.isInstanceOf[MapType]))) {
+    } else if (keyTypes.exists(GroupingKeys.hasMaps)) {
       Some("a sketch takes no maps")
     } else if (showsKeys &&
         keyTypes.exists(SketchArguments.levels(_) >= SketchArguments.MaxLevels)) {
