@@ -241,6 +241,14 @@ def test_the_advice_for_an_aggregate_is_what_would_change_its_plan(
     assert found.advice.startswith(advice)
 
 
+@pytest.mark.parametrize("functions", ["sum(v#2)", "percentile(v#2)"])
+def test_keys_may_have_any_signs_in_them(functions: str) -> None:
+    of = "Object" if functions.startswith("percentile") else ""
+    keyed = f"keys=[{{a#1, %s %{{0}}#2], functions=[{functions}]"
+    [found] = found_in([*started(aggregate(keyed, of=of)), *hot()])
+    assert found.advice.endswith("in the SELECT that groups by {a, %s %{0}")
+
+
 def test_an_aggregate_of_a_stream_needs_a_strategy_that_is_named() -> None:
     restore = node("StateStoreRestore", "StateStoreRestore [k#1]", [7], exchange())
     [found] = found_in([*started(aggregate("keys=[k#1], functions=[percentile(v#2)]", restore)), *hot()])

@@ -75,11 +75,11 @@ def _aggregate(node: PlanNode, named: str, fragment: Fragment, conf: Conf) -> st
         return f"set {BYPASS}=false: then map tasks combine a hot key's rows before the shuffle"
     if _is_on(conf):
         return SEE_THE_TAB
-    hint = f"write /*+ SKEW_GROUPBY{{}} */ in the SELECT that groups by {named}"
+    select = f"in the SELECT that groups by {named}"
     # auto leaves these to Spark, where hardly any of them is skewed.
     if fragment.has("StateStore") or node.name == "HashAggregate":
-        return hint.format("(dchoices)")
-    return f"set spark.saltwise.enabled=true, or {hint.format('')}"
+        return f"write /*+ SKEW_GROUPBY(dchoices) */ {select}"
+    return f"set spark.saltwise.enabled=true, or write /*+ SKEW_GROUPBY */ {select}"
 
 
 def _functions(text: str) -> set[str]:
