@@ -147,9 +147,10 @@ OF_NUMBERS = [
     "percentile_cont(0.3) WITHIN GROUP (ORDER BY {x} DESC)",
     "var_pop({x})",
     "stddev({x})",
-    "covar_pop({x}, {y})",
+    # Of infinite values, the order of rows tells whether these are infinite or NaN.
+    "covar_pop(if(abs(double({x})) = double('inf'), NULL, {x}), {y})",
     "regr_count({x}, {y})",
-    "regr_sxy({x}, {y})",
+    "regr_sxy(if(abs(double({x})) = double('inf'), NULL, {x}), {y})",
     # Of values that are all the same, the last bits of a variance tell whether these are NULL.
     "if(var_pop({x}){f} > 0.001, skewness({x}){f}, NULL)",
     "if(var_pop({x}){f} > 0.001, kurtosis({x}){f}, NULL)",
