@@ -396,6 +396,7 @@ KEYS_SINCE = {
         "map of doubles": "map('a', 1D, 'b', -0.0D), map('b', 0.0D, 'a', 1D), map('a', double('NaN')), NULL",
         "map of maps": "map(1, map('a', 1, 'b', 2)), map(1, map('b', 2, 'a', 1)), map(1, map()), map(1, NULL)",
         "struct of maps": "struct(map('a', 1, 'b', 2)), struct(map('b', 2, 'a', 1)), struct(NULL), NULL",
+        "map of collated strings": "map('k', 'a' COLLATE UTF8_LCASE), map('k', 'A' COLLATE UTF8_LCASE), NULL",
         "array of maps": "array(map('a', 1, 'b', 2)), array(map('b', 2, 'a', 1)), array(NULL, map()), NULL",
     },
     (4, 3): {"time": "TIME'05:15:00', TIME'23:59:59.999999', NULL"},

@@ -43,11 +43,8 @@ object GroupingKeys {
   def hasMaps(dataType: DataType): Boolean = dataType.existsRecursively(_.isInstanceOf[MapType])
 
   /** Whether values of this type hold collated strings, which `comparable` turns into bytes. */
-  def isCollated(dataType: DataType): Boolean = dataType match {
+  def isCollated(dataType: DataType): Boolean = dataType.existsRecursively {
     case string: StringType => SparkCompat.isCollated(string)
-    case fields: StructType => fields.exists(field => isCollated(field.dataType))
-    case ArrayType(elementType, _) => isCollated(elementType)
-    case MapType(keyType, valueType, _) => isCollated(keyType) || isCollated(valueType)
     case _ => false
   }
 }
