@@ -36,7 +36,8 @@ def delays(key: tuple[Any, ...], flights: Iterator[pd.DataFrame], state: GroupSt
 
 
 def main(spark: SparkSession, picture: Path) -> None:
-    with TemporaryDirectory() as folder:
+    # Spark keeps up the states of a stopped stream for a while, so it may write while the folder is removed.
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         flights = datasets.flights()
         source = Path(folder, "source")
         source.mkdir()

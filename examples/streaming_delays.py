@@ -16,7 +16,8 @@ from saltwise import datasets
 def main(spark: SparkSession) -> None:
     spark.conf.set("spark.sql.shuffle.partitions", 2)
     spark.conf.set("spark.saltwise.report.keys", True)  # the names of airports, and not their hashes
-    with TemporaryDirectory() as folder:
+    # Spark keeps up the states of a stopped stream for a while, so it may write while the folder is removed.
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         flights = datasets.as_dataframe(spark, datasets.flights(), folder, "flights")
         months = str(Path(folder, "months"))
         for month in range(1, 5):

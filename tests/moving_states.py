@@ -156,7 +156,8 @@ class Moving:
             pass  # of the query before
         sent, arrived, killed = 0, 0, 0
         told: dict[int, str] = {}
-        with tempfile.TemporaryDirectory(prefix="saltwise-moving-") as name:
+        # Spark keeps up the states of a stopped stream for a while, so it may write while the folder is removed.
+        with tempfile.TemporaryDirectory(prefix="saltwise-moving-", ignore_cleanup_errors=True) as name:
             folder = Path(name)
             stream = self.started(folder)
             for i in range(batches):
@@ -260,7 +261,7 @@ class Watched(Moving):
         spared = jvms(self.spark)[0]
         sent, balanced, killed, restarts = 0, 0, 0, 0
         held: list[dict[str, float]] = []
-        with tempfile.TemporaryDirectory(prefix="saltwise-moving-") as name:
+        with tempfile.TemporaryDirectory(prefix="saltwise-moving-", ignore_cleanup_errors=True) as name:
             folder = Path(name)
             aggregates = {"v": F.sum("v"), "n": F.count("*")}
             totals = StatefulAggregate(folder / "totals", "k", aggregates, EXECUTORS, strategy="milp")
