@@ -301,8 +301,8 @@ SECTIONS = {
         "Two thousand micro-batches",
         "python tests/moving_states.py --batches 2000 --watch 25 --stores rocksdb",
         "An aggregate whose rows are routed by hot keys that drift. A `StateBalancer` and chance move its state by "
-        "turns, a `StatefulAggregate` keeps the same totals, executors are killed, and the stream restarts. *Right*: at "
-        "the end, the stream's state and the kept totals are those of a batch query over the same files. Medians of "
+        "turns, a `StatefulAggregate` keeps the same totals, executors are killed, and the stream restarts. *Right*: "
+        "at the end, the stream's state and the kept totals are those of a batch query over the same files. Medians of "
         "each quarter: the driver's heap in use, and the memory of its JVM, of its Python and of an executor that is "
         "never killed. The run fails where an answer is wrong, a batch is not routed, the balancer moves nothing, or "
         "something grows from the second quarter to the last one: the heap by more than 4 KB a batch, Python by 8 KB, "
