@@ -38,13 +38,13 @@ import pyarrow.parquet as pq
 from executors import jvms, kill_one  # type: ignore[import-not-found]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import saltwise
-from saltwise import SaltwiseError, SkewListener, StateBalancer, StatefulAggregate
+from saltwise import SaltwiseError, StateBalancer, StatefulAggregate
 from saltwise.spark.compat import state_streams
 from saltwise.spark.state_batches import StateBatch
-from saltwise.spark.stream_metrics import SkewBatch
 
 PARTITIONS, EXECUTORS, ROWS, KEYS = 8, 3, 300, 400
 DRIFT = 50
@@ -251,13 +251,11 @@ class Watched(Moving):
 
     def __init__(self, spark: SparkSession) -> None:
         super().__init__(spark, aggregate)
-        self.routed = 0
+        self.routed: set[int] = set()
 
     def soak(self, batches: int, move_every: int, kill_every: int, restart_every: int, watch: int) -> dict[str, Any]:
         for name, value in ROUTED.items():
             self.spark.conf.set(name, value)
-        listener = SkewListener(self.see)
-        self.spark.streams.addListener(listener)
         balancer = StateBalancer(self.spark, every=2)
         spared = jvms(self.spark)[0]
         sent, balanced, killed, restarts = 0, 0, 0, 0
@@ -279,20 +277,20 @@ class Watched(Moving):
                     sent += len(self.moves(self.last()))
                 if i % UPDATE == UPDATE - 1 or i == batches - 1:
                     totals.update(self.events(folder, range(i // UPDATE * UPDATE, i + 1)), i // UPDATE)
+                    self.see(stream)
                 # Not in the batches right after a kill.
                 if i % watch == watch // 4:
                     held.append({"batch": i + 1, **footprint(self.spark, spared)})
                     print(json.dumps(held[-1]), flush=True)
                 if restart_every and i % restart_every == restart_every - 1:
                     balanced += moved(balancer, stream)
+                    self.see(stream)
                     stream.stop()
                     stream = self.started(folder)
                     restarts += 1
             balanced += moved(balancer, stream)
             balancer.stop()
             stream.stop()
-            self.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
-            self.spark.streams.removeListener(listener)
             self.spark.conf.set("spark.saltwise.mode", "off")
             wanted = self.wanted(folder)
             right = self.state(folder) == wanted
@@ -305,13 +303,17 @@ class Watched(Moving):
             "balanced": balanced,
             "killed": killed,
             "restarts": restarts,
-            "routed": self.routed,
+            "routed": len(self.routed),
             "grew": growth(held),
         }
 
-    def see(self, batch: SkewBatch) -> None:
-        """Count a batch that was routed and knows its hottest key."""
-        self.routed += bool(batch.hot) and batch.hot[0][0] == hottest(batch.batch)
+    def see(self, stream: StreamingQuery) -> None:
+        """Note the batches that were routed and know their hottest key.
+
+        Not with a listener: pyspark keeps a connection and a thread of each stream that started while there was one.
+        """
+        batches = saltwise.skew_batches(stream)
+        self.routed.update(each.batch for each in batches if each.hot and each.hot[0][0] == hottest(each.batch))
 
     def kill(self, spared: int) -> bool:
         """Kill an executor, but never the one that is watched; return whether there was one."""
