@@ -87,6 +87,9 @@ def skew_batches(query: StreamingQuery) -> list[SkewBatch]:
 class SkewListener(StreamingQueryListener):
     """Calls a function with the metrics of each micro-batch, as soon as the batch has ended.
 
+    As with any listener in Python, pyspark keeps a connection and a thread for each stream that starts while there is
+    one. A driver that starts streams again and again does better with :func:`skew_batches`.
+
     Args:
         on_batch: a function of a :class:`SkewBatch`. Spark calls it in a thread of its own.
 
