@@ -61,8 +61,9 @@ TURN = 15
 """Batches after which a balancer and chance take turns."""
 UPDATE = 10
 """Batches whose rows a StatefulAggregate takes at once."""
-JVM = "-XX:+UseSerialGC -Xms64m -Xmn32m -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40 -XX:TieredStopAtLevel=1"
-"""A heap that shrinks again, and code that is compiled once: so the memory of a process tells what it keeps."""
+JVM = "-XX:+UseSerialGC -Xms64m -Xmn32m -XX:MinHeapFreeRatio=5 -XX:MaxHeapFreeRatio=10 -XX:TieredStopAtLevel=1"
+"""A heap that is collected before it grows, and code that is compiled once: so the memory of a process tells what it
+keeps."""
 FLAT = {
     "spark.driver.extraJavaOptions": JVM,
     "spark.executor.extraJavaOptions": JVM,
