@@ -189,7 +189,7 @@ class Moving:
         rows = self.query(*(self.spark.read.parquet(str(folder / side)) for side in ("events", "others")))
         return sorted(map(tuple, rows.collect()))
 
-    def started(self, folder: Path) -> Any:
+    def started(self, folder: Path) -> StreamingQuery:
         for side in ("events", "others"):
             (folder / side).mkdir(exist_ok=True)
         sides = [
@@ -336,7 +336,7 @@ class Watched(Moving):
         return sorted(map(tuple, state.select("key.*", "value.*").collect()))
 
 
-def moved(balancer: StateBalancer, stream: Any) -> int:
+def moved(balancer: StateBalancer, stream: StreamingQuery) -> int:
     """Return how many partitions a balancer has moved in this run of a stream."""
     with suppress(SaltwiseError):  # it has seen no batch of it
         return balancer.report(stream).moved
