@@ -66,12 +66,12 @@ JVM = (
     "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 )
 """A heap that is collected before it grows, and code that is compiled once: so the memory of a process tells what it
-keeps. The code of the driver does not fit into the 48 MB that such a JVM has for it: after a thousand batches most of it
-was interpreted, three times as slow."""
+keeps. The cache of code is as large as it is with all compilers: after a thousand batches the driver had filled the 48 MB
+that it has with one."""
 FLAT = {
     "spark.driver.extraJavaOptions": JVM,
     "spark.executor.extraJavaOptions": JVM,
-    # Else the C library has sixteen pools for two cores, and what is free in one is of no use to the others.
+    # Else the C library has eight pools for each core, and what is free in one is of no use to the others.
     "spark.executorEnv.MALLOC_ARENA_MAX": "2",
     # What Spark itself keeps of queries that have ended has to be full before a second quarter begins.
     "spark.sql.ui.retainedExecutions": "100",
