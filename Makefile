@@ -39,9 +39,11 @@ lint: .venv/installed
 	@! grep -rn --include='*.scala' -E '.{101}' plugin || \
 		{ echo "These lines of Scala have more than 100 columns: shorten them."; exit 1; }
 
-# The smoke tests on every supported Spark, from the wheel; make test-matrix VERSIONS="3.5.9 4.3.0" takes fewer.
+# The smoke tests on every supported Spark, from the wheel; make test-matrix VERSIONS="3.5.9 4.3.0" takes fewer Sparks,
+# and SMOKE="smoke and not slow" fewer tests.
+SMOKE ?= smoke
 test-matrix: wheel
-	$(BIN)/python tests/matrix.py $(WHEEL) $(VERSIONS)
+	$(BIN)/python tests/matrix.py $(WHEEL) $(VERSIONS) --select "$(SMOKE)"
 
 # Jobs of every kind on Spark's own standalone cluster, with its servers, on every supported Spark.
 test-cluster: wheel

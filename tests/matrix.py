@@ -1,13 +1,14 @@
 """Runs the smoke tests on several Spark lines, from the built wheel: `make test-matrix`.
 
-    python tests/matrix.py WHEEL VERSION... [--install]
+    python tests/matrix.py WHEEL VERSION... [--select smoke] [--install]
 
-With --install it only makes the environments. Each version has an environment of its own in .matrix/, which is kept, and
-beside it a log of what it printed.
+--select says which tests run, as the option -m of pytest does. With --install it only makes the environments. Each
+version has an environment of its own in .matrix/, which is kept, and beside it a log of what it printed.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -26,27 +27,32 @@ TOOLS_OF_LINE = {"3.5": ["pyarrow<26"]}
 AT_ONCE = 2
 """Versions that run beside each other: a Spark of small queries keeps one core busy."""
 
-INSTALL = "--install"
 FOREIGN = {"PYTHONPATH", "SPARK_HOME", "PYSPARK_DRIVER_PYTHON"}
 
 
-def main(wheel: str, *arguments: str) -> int:
+def main() -> int:
     """Print a line for each version, and return 1 if one of them failed, else 0."""
-    versions = [argument for argument in arguments if argument != INSTALL]
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("wheel", type=Path)
+    parser.add_argument("versions", nargs="+")
+    parser.add_argument("--select", default="smoke")
+    parser.add_argument("--install", action="store_true")
+    given = parser.parse_args()
     ensure_java()
     (ROOT / ".matrix").mkdir(exist_ok=True)
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        passed = list(pool.map(partial(smoke_test, Path(wheel).resolve(), INSTALL in arguments), versions))
+        test = partial(smoke_test, given.wheel.resolve(), given.select, given.install)
+        passed = list(pool.map(test, given.versions))
     return 0 if all(passed) else 1
 
 
-def smoke_test(wheel: Path, only_install: bool, version: str) -> bool:
+def smoke_test(wheel: Path, select: str, only_install: bool, version: str) -> bool:
     """Install one Spark and the wheel, run the smoke tests there, and print one line, or the log as well."""
     venv = ROOT / ".matrix" / version
     log = venv.with_name(f"{version}.log")
     started = time.monotonic()
     with log.open("w") as output:
-        steps = commands(venv, wheel, version)
+        steps = commands(venv, wheel, version, select)
         passed = all(succeeds(command, venv, output) for command in (steps[:-1] if only_install else steps))
     seconds = time.monotonic() - started
     how = ("installed" if only_install else "passed") if passed else "FAILED"
@@ -56,10 +62,11 @@ def smoke_test(wheel: Path, only_install: bool, version: str) -> bool:
     return passed
 
 
-def commands(venv: Path, wheel: Path, version: str) -> list[list[str | Path]]:
+def commands(venv: Path, wheel: Path, version: str, select: str) -> list[list[str | Path]]:
     """Return what to run in turn; the wheel is installed anew, since its version stays the same."""
     python: list[str | Path] = [venv / "bin" / "python", "-m"]
-    install = [*python, "pip", "install", "--quiet", "--disable-pip-version-check"]
+    # Most of what is installed is never imported, and Python compiles the rest when it is.
+    install = [*python, "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
     make_venv: list[list[str | Path]] = (
         [] if (venv / "bin" / "pip").exists() else [[sys.executable, "-m", "venv", venv]]
     )
@@ -68,7 +75,7 @@ def commands(venv: Path, wheel: Path, version: str) -> list[list[str | Path]]:
     smoke: list[str | Path] = [
         "-q",
         "-m",
-        "smoke",
+        select,
         "-p",
         "no:cacheprovider",
         "--import-mode=importlib",
@@ -98,4 +105,4 @@ def succeeds(command: list[str | Path], venv: Path, output: TextIO) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main())

@@ -633,8 +633,8 @@ def started() -> SparkSession:
     return spark
 
 
-def check(spark: SparkSession, seed: int, numbers: range) -> tuple[Counter[str], list[str]]:
-    """Run queries on all sides; return what ran, and what differed."""
+def check(spark: SparkSession, seed: int, numbers: range, by_turns: bool = False) -> tuple[Counter[str], list[str]]:
+    """Run queries on all sides, or by turns on one of ours; return what ran, and what differed."""
     spark_4 = not spark.version.startswith("3.")
     register(spark)
     counts: Counter[str] = Counter()
@@ -651,7 +651,8 @@ def check(spark: SparkSession, seed: int, numbers: range) -> tuple[Counter[str],
         counts["queries"] += 1
         counts["refused"] += isinstance(answer, str)
         ran, different = set(), False
-        for ours in generator.ours():
+        sides = generator.ours()
+        for ours in [sides[number % len(sides)]] if by_turns else sides:
             rewritten, plan = run(spark, query, shared | ours)
             ran |= {name for name, text in PLANS.items() if text in plan}
             ran |= {f"{strategy}: SkewRoute" for strategy in _ROUTE.findall(plan)}

@@ -42,6 +42,13 @@ def answers(df: DataFrame) -> list[str]:
     return sorted(map(str, df.collect()))
 
 
+def hashed(df: DataFrame) -> Any:
+    """What tells answers of very many groups apart, and need not leave the executors."""
+    return df.select(
+        F.count("*"), F.sum(F.xxhash64(*(f"`{name}`" for name in df.columns)).cast("decimal(38, 0)"))
+    ).first()
+
+
 def mixed() -> list[Column]:
     """Aggregates that Spark keeps in fields and in objects, and both in one query."""
     return [F.count("*"), F.sum("v"), F.sort_array(F.collect_set("v")), F.max("v"), F.expr("percentile(v, 0.5)")]
@@ -67,7 +74,7 @@ def combined(metric_that_ran: Callable[[str], int]) -> Callable[[DataFrame], dic
     """Runs a query, and returns what its Combine counted."""
 
     def ran(df: DataFrame) -> dict[str, int]:
-        df.collect()
+        df.write.format("noop").mode("overwrite").save()
         return {way: metric_that_ran(name) for way, name in WAYS.items()}
 
     return ran
@@ -98,7 +105,7 @@ def test_rows_of_distinct_keys_leave_raw_and_most_of_them_unseen(spark: SparkSes
     found = combined(ours)
     assert found["states"] == 0
     assert found["raw"] > 0.8 * found["rows"]
-    assert answers(ours) == answers(stock)
+    assert hashed(ours) == hashed(stock)
 
 
 @pytest.mark.smoke
@@ -108,10 +115,16 @@ def test_among_rare_keys_only_hot_ones_get_states(spark: SparkSession, combined:
     assert found["head"] > 0.8 * found["rows"]
     assert found["combined"] == pytest.approx(found["rows"] / 2, rel=0.1)
     assert found["states"] < 0.1 * found["rows"]
-    assert answers(ours) == answers(stock)
+    assert hashed(ours) == hashed(stock)
 
 
-@pytest.mark.parametrize(("first", "then"), [(FEW, DISTINCT), (DISTINCT, FEW)], ids=["few first", "distinct first"])
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        pytest.param(FEW, DISTINCT, id="few first"),
+        pytest.param(DISTINCT, FEW, id="distinct first", marks=pytest.mark.full),
+    ],
+)
 def test_a_task_looks_again_when_its_keys_change(
     spark: SparkSession, combined: Combined, first: str, then: str
 ) -> None:
@@ -122,7 +135,7 @@ def test_a_task_looks_again_when_its_keys_change(
     # Of the rows of few keys, most are combined; of the others, few.
     assert 0.6 * count / 2 < found["combined"] < 1.2 * count / 2
     assert found["raw"] > 0.5 * count / 2
-    assert answers(ours) == answers(stock)
+    assert hashed(ours) == hashed(stock)
 
 
 def test_where_a_state_takes_as_many_bytes_as_its_rows_these_leave_raw(spark: SparkSession, combined: Combined) -> None:

@@ -57,6 +57,8 @@ def test_runs_without_spark(name: str, capsys: pytest.CaptureFixture[str]) -> No
     assert PROMISED_WITHOUT_SPARK[name] in capsys.readouterr().out
 
 
+# The twin in make test is that of tests/moving_states.py: such a stream, its balancer and its executors.
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.classic("start a driver")
 @pytest.mark.parametrize("name", PROMISED_WITH_EXECUTORS)

@@ -23,9 +23,10 @@ RUNS_DATA = re.compile(
 
 @pytest.mark.slow
 @pytest.mark.classic("look at plans in the driver")
-def test_random_queries_give_the_same_answers(spark: SparkSession) -> None:
+@pytest.mark.parametrize("by_turns", [True, pytest.param(False, marks=pytest.mark.full)], ids=["one side", "all sides"])
+def test_random_queries_give_the_same_answers(spark: SparkSession, by_turns: bool) -> None:
     session = spark.newSession()
-    counts, wrong = random_queries.check(session, 1, range(300))
+    counts, wrong = random_queries.check(session, 1, range(300), by_turns)
     assert not wrong, "\n\n".join(wrong)
     assert counts["refused"] <= random_queries.MAX_REFUSED * counts["queries"]
     assert all(counts[plan] > 0 for plan in random_queries.PLANS), counts

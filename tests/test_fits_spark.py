@@ -68,7 +68,11 @@ def changed_jar(spark: SparkSession, folder: Path, changes: dict[str, bytes | No
 @pytest.mark.parametrize(
     ("used", "lacking"),
     [
-        (b"class\torg.apache.spark.sql.execution.NoSuchExec\t<init>()V\n", "org.apache.spark.sql.execution.NoSuchExec"),
+        pytest.param(
+            b"class\torg.apache.spark.sql.execution.NoSuchExec\t<init>()V\n",
+            "org.apache.spark.sql.execution.NoSuchExec",
+            marks=pytest.mark.full,
+        ),
         (
             b"class\torg.apache.spark.sql.execution.SparkPlan\tchildren()Lscala/collection/immutable/List;\n",
             "org.apache.spark.sql.execution.SparkPlan.children()Lscala/collection/immutable/List;",
@@ -107,6 +111,7 @@ def changed(which: str, change: Callable[[bytes], bytes], name: str, content: by
             partial(without, "execution/RecordBinaryComparator"),
             "org.apache.spark.sql.execution.RecordBinaryComparator",
             id="a class that only tasks use has another name",
+            marks=pytest.mark.full,
         ),
         pytest.param(
             "spark-catalyst_*.jar",
@@ -119,6 +124,7 @@ def changed(which: str, change: Callable[[bytes], bytes], name: str, content: by
             renamed,
             "StringType.supportsBinaryEquality",
             id="a method has another name that tells collations apart",
+            marks=pytest.mark.full,
         ),
         pytest.param(
             "spark-sql_*.jar",
@@ -180,8 +186,8 @@ def test_a_rule_whose_plan_spark_would_refuse_leaves_the_plan_alone(spark: Spark
     ("missing", "part"),
     [
         ("placement/PlaceKey", "PlaceGroups"),
-        ("report/GroupsOfPlan", "GroupByListener"),
-        ("report/Reports$", "Reports"),
+        pytest.param("report/GroupsOfPlan", "GroupByListener", marks=pytest.mark.full),
+        pytest.param("report/Reports$", "Reports", marks=pytest.mark.full),
     ],
 )
 def test_a_part_that_cannot_be_loaded_ends_neither_queries_nor_the_application(

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from saltwise import SaltwiseValueError
@@ -19,6 +19,7 @@ LOADS = st.lists(st.integers(0, 100), min_size=P, max_size=P).map(lambda rows: n
 NO_STATE = np.zeros(P)
 
 
+@settings(max_examples=settings().max_examples // 5)  # each solves programs
 @given(
     st.lists(st.tuples(LOADS, st.integers(1, 5)), min_size=1, max_size=5),
     st.sampled_from(["milp", "flux", "elb", "albic"]),

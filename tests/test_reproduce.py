@@ -51,6 +51,12 @@ TINY = Grid(
     periods=3,
 )
 
+LONG = {
+    *("pkg-fig4", "pkg-fig8", "pkg-table2", "elb-fig3", "milp-fig5", "albic-fig10", "albic-fig11"),
+    *("gedik-fig4", "gedik-fig11", "gedik-section4"),
+}
+"""Experiments that take seconds in any size. Each is of a paper of which shorter ones run too."""
+
 IN_THE_PAPERS = {
     *("pkg-table2", *(f"pkg-fig{i}" for i in range(4, 11)), "pkg-theorem5", "pkg-section4"),
     *("dchoices-fig1", *(f"dchoices-fig{i}" for i in range(3, 13))),
@@ -154,7 +160,10 @@ def test_the_head_is_counted_as_the_formula_has_it() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(EXPERIMENTS))
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.full) if name in LONG else name for name in sorted(EXPERIMENTS)],
+)
 def test_no_claim_is_judged_without_a_number(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("saltwise.reproduce.partitioning_functions.RINGS", 2)
     monkeypatch.setattr("saltwise.reproduce.partitioning_functions.RUNS", 1)

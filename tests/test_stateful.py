@@ -86,7 +86,11 @@ LIGHT = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("batches", [8, pytest.param(50, marks=pytest.mark.full)])
-@pytest.mark.parametrize("options", [{}, {"strategy": "milp"}, {"strategy": "flux", "split": True}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, pytest.param({"strategy": "milp"}, marks=pytest.mark.full), {"strategy": "flux", "split": True}],
+    ids=str,
+)
 def test_batches_with_drifting_heads_on_8_then_12_then_8_workers(
     spark: SparkSession, tmp_path: Path, with_conf: WithConf, batches: int, options: dict[str, Any]
 ) -> None:
