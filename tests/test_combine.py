@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from saltwise import skew_groupby
 from saltwise.spark.explain import explain
+from saltwise.spark.key_columns import quoted
 
 if TYPE_CHECKING:
     from tests.conftest import Agree, SaltwiseLines, WithConf
@@ -44,9 +45,8 @@ def answers(df: DataFrame) -> list[str]:
 
 def hashed(df: DataFrame) -> Any:
     """What tells answers of very many groups apart, and need not leave the executors."""
-    return df.select(
-        F.count("*"), F.sum(F.xxhash64(*(f"`{name}`" for name in df.columns)).cast("decimal(38, 0)"))
-    ).first()
+    row = F.xxhash64(*map(quoted, df.columns))
+    return df.select(F.count("*"), F.sum(row.cast("decimal(38, 0)"))).first()
 
 
 def mixed() -> list[Column]:

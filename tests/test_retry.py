@@ -86,9 +86,9 @@ def right_or_ended_by_spark(end: str) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.full
-def test_local_over_a_shuffle_is_right_or_ended_by_spark() -> None:
-    ends = ends_of("local", 4)["local"]
+@pytest.mark.parametrize("runs", [1, pytest.param(4, marks=pytest.mark.full)])
+def test_local_over_a_shuffle_is_right_or_ended_by_spark(runs: int) -> None:
+    ends = ends_of("local", runs)["local"]
     assert all(map(right_or_ended_by_spark, ends)), ends
 
 
