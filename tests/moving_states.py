@@ -367,8 +367,8 @@ def growth(held: list[dict[str, float]]) -> dict[str, float]:
 
 
 def footprint(spark: SparkSession, executor: int) -> dict[str, float]:
-    """What the driver holds: megabytes of heap, threads, open files, and shuffles that it knows of; the resident memory of
-    its JVM, of its Python and of an executor; and that executor's threads and open files."""
+    """What the driver holds: megabytes of heap after a full collection, threads, open files, and shuffles that it knows of;
+    the resident memory of its JVM, of its Python and of an executor; and that executor's threads and open files."""
     java = spark.sparkContext._jvm
     assert java is not None
     # py4j holds objects of the JVM until Python has collected its cycles. Then the JVM finds what can go, Spark's cleaner
@@ -377,13 +377,15 @@ def footprint(spark: SparkSession, executor: int) -> dict[str, float]:
     for _ in range(2):
         time.sleep(1)
         java.System.gc()
-    runtime = java.Runtime.getRuntime()
+    pools = java.java.lang.management.ManagementFactory.getMemoryPoolMXBeans()
+    (tenured,) = (pool for pool in pools if pool.getName() == "Tenured Gen")
     driver = java.java.lang.ProcessHandle.current().pid()
     # Not by its method: py4j reads the types of all methods, and those of Spark 4.3 name a class that is in no jar.
     environment = spark.sparkContext._jsc.sc().env()
     tracker = java.org.apache.commons.lang3.reflect.FieldUtils.readField(environment, "mapOutputTracker", True)
     return {
-        "heap_mb": round((runtime.totalMemory() - runtime.freeMemory()) / 2**20, 2),
+        # Not what is in use now: a stream that waits lists its folder all the time, and the more files, the more garbage.
+        "heap_mb": round(tenured.getCollectionUsage().getUsed() / 2**20, 2),
         "driver_mb": resident_mb(driver),
         "python_mb": resident_mb(os.getpid()),
         "threads": count(driver, "task"),
