@@ -59,6 +59,8 @@ ROUTED = {
 }
 TURN = 15
 """Batches after which a balancer and chance take turns."""
+ALL = "all"
+"""The folder of a long run with the files that its stream has read, too."""
 UPDATE = 10
 """Batches whose rows a StatefulAggregate takes at once."""
 JVM = (
@@ -155,6 +157,8 @@ def start(confs: dict[str, str]) -> SparkSession:
 class Moving:
     """One stream. Its answer is kept by batch, so that a batch that runs again counts once."""
 
+    clean_source = "off"
+
     def __init__(self, spark: SparkSession, query: Callable[[DataFrame, DataFrame], DataFrame]) -> None:
         self.spark, self.query = spark, query
         self.random = random.Random(7)
@@ -201,6 +205,7 @@ class Moving:
         sides = [
             self.spark.readStream.schema(f"k long, {column} long")
             .option("maxFilesPerTrigger", 1)
+            .option("cleanSource", self.clean_source)
             .parquet(str(folder / side))
             for side, column in (("events", "v"), ("others", "w"))
         ]
@@ -256,6 +261,9 @@ def hottest(batch: int) -> int:
 class Watched(Moving):
     """The aggregate, routed by its hot keys, in a run that is long enough to see what grows."""
 
+    clean_source = "delete"
+    """Else the stream's folder grows, and with it what Spark holds of it: 1.5 KB a file."""
+
     def __init__(self, spark: SparkSession) -> None:
         super().__init__(spark, aggregate)
         self.routed: set[int] = set()
@@ -269,6 +277,8 @@ class Watched(Moving):
         held: list[dict[str, float]] = []
         with tempfile.TemporaryDirectory(prefix="saltwise-moving-", ignore_cleanup_errors=True) as name:
             folder = Path(name)
+            (folder / ALL / "events").mkdir(parents=True)
+            (folder / ALL / "others").mkdir()
             aggregates = {"v": F.sum("v"), "n": F.count("*")}
             totals = StatefulAggregate(folder / "totals", "k", aggregates, EXECUTORS, strategy="milp")
             stream = self.started(folder)
@@ -283,7 +293,7 @@ class Watched(Moving):
                 if not balances and i % move_every == 0:
                     sent += len(self.moves(self.last()))
                 if i % UPDATE == UPDATE - 1 or i == batches - 1:
-                    totals.update(self.events(folder, range(i // UPDATE * UPDATE, i + 1)), i // UPDATE)
+                    totals.update(self.events(folder / ALL, range(i // UPDATE * UPDATE, i + 1)), i // UPDATE)
                     self.see(stream)
                 # Not in the batches right after a kill.
                 if i % watch == watch // 4:
@@ -299,7 +309,7 @@ class Watched(Moving):
             balancer.stop()
             stream.stop()
             self.spark.conf.set("spark.saltwise.mode", "off")
-            wanted = self.wanted(folder)
+            wanted = self.wanted(folder / ALL)
             right = self.state(folder) == wanted
             kept = sorted(map(tuple, totals.state(self.spark).collect()))
         return {
@@ -313,6 +323,11 @@ class Watched(Moving):
             "routed": len(self.routed),
             "grew": growth(held),
         }
+
+    def feed(self, folder: Path, i: int) -> None:
+        super().feed(folder / ALL, i)
+        event = f"events/{i:05}.parquet"
+        os.link(folder / ALL / event, folder / event)
 
     def see(self, stream: StreamingQuery) -> None:
         """Note the batches that were routed and know their hottest key.
