@@ -59,8 +59,9 @@ ROUTED = {
 }
 TURN = 15
 """Batches after which a balancer and chance take turns."""
-ALL = "all"
-"""The folder of a long run with the files that its stream has read, too."""
+SIDES = ("events", "others")
+SOURCE = "source"
+"""The folder of what a stream has still to read: what it has read costs Spark 1.5 KB a file, so Spark deletes it."""
 UPDATE = 10
 """Batches whose rows a StatefulAggregate takes at once."""
 JVM = (
@@ -157,8 +158,6 @@ def start(confs: dict[str, str]) -> SparkSession:
 class Moving:
     """One stream. Its answer is kept by batch, so that a batch that runs again counts once."""
 
-    clean_source = "off"
-
     def __init__(self, spark: SparkSession, query: Callable[[DataFrame, DataFrame], DataFrame]) -> None:
         self.spark, self.query = spark, query
         self.random = random.Random(7)
@@ -196,17 +195,18 @@ class Moving:
         return {"right": right, "batches": batches, "sent": sent, "arrived": arrived, "killed": killed}
 
     def wanted(self, folder: Path) -> list[tuple[Any, ...]]:
-        rows = self.query(*(self.spark.read.parquet(str(folder / side)) for side in ("events", "others")))
+        rows = self.query(*(self.spark.read.parquet(str(folder / side)) for side in SIDES))
         return sorted(map(tuple, rows.collect()))
 
     def started(self, folder: Path) -> StreamingQuery:
-        for side in ("events", "others"):
+        for side in SIDES:
             (folder / side).mkdir(exist_ok=True)
+            (folder / SOURCE / side).mkdir(parents=True, exist_ok=True)
         sides = [
             self.spark.readStream.schema(f"k long, {column} long")
             .option("maxFilesPerTrigger", 1)
-            .option("cleanSource", self.clean_source)
-            .parquet(str(folder / side))
+            .option("cleanSource", "delete")
+            .parquet(str(folder / SOURCE / side))
             for side, column in (("events", "v"), ("others", "w"))
         ]
         mode = "update" if self.query is aggregate else "append"
@@ -227,12 +227,12 @@ class Moving:
         keys = [(hottest(i) + min(int(self.random.paretovariate(0.7)), KEYS) - 1) % KEYS for _ in range(ROWS)]
         events = pa.table({"k": pa.array(keys, pa.int64()), "v": pa.array(range(ROWS), pa.int64())})
         others = pa.table({"k": pa.array([i % KEYS + 2], pa.int64()), "w": pa.array([i], pa.int64())})
-        tables = {"events": events, "others": others}
-        for side, table in tables.items():
-            pq.write_table(table, folder / f"{side}.part")
-        # A reader must not see half of a file, and finds one on each side in most batches.
-        for side in tables:
-            (folder / f"{side}.part").rename(folder / side / f"{i:05}.parquet")
+        for side, table in zip(SIDES, (events, others), strict=True):
+            pq.write_table(table, folder / side / f"{i:05}.parquet")
+        # A stream must not see half of a file, and finds one on each side in most batches.
+        for side in SIDES:
+            file = Path(side, f"{i:05}.parquet")
+            os.link(folder / file, folder / SOURCE / file)
 
     def last(self) -> StateBatch:
         """Return the batch that ended last."""
@@ -261,9 +261,6 @@ def hottest(batch: int) -> int:
 class Watched(Moving):
     """The aggregate, routed by its hot keys, in a run that is long enough to see what grows."""
 
-    clean_source = "delete"
-    """Else the stream's folder grows, and with it what Spark holds of it: 1.5 KB a file."""
-
     def __init__(self, spark: SparkSession) -> None:
         super().__init__(spark, aggregate)
         self.routed: set[int] = set()
@@ -277,8 +274,6 @@ class Watched(Moving):
         held: list[dict[str, float]] = []
         with tempfile.TemporaryDirectory(prefix="saltwise-moving-", ignore_cleanup_errors=True) as name:
             folder = Path(name)
-            (folder / ALL / "events").mkdir(parents=True)
-            (folder / ALL / "others").mkdir()
             aggregates = {"v": F.sum("v"), "n": F.count("*")}
             totals = StatefulAggregate(folder / "totals", "k", aggregates, EXECUTORS, strategy="milp")
             stream = self.started(folder)
@@ -293,7 +288,7 @@ class Watched(Moving):
                 if not balances and i % move_every == 0:
                     sent += len(self.moves(self.last()))
                 if i % UPDATE == UPDATE - 1 or i == batches - 1:
-                    totals.update(self.events(folder / ALL, range(i // UPDATE * UPDATE, i + 1)), i // UPDATE)
+                    totals.update(self.events(folder, range(i // UPDATE * UPDATE, i + 1)), i // UPDATE)
                     self.see(stream)
                 # Not in the batches right after a kill.
                 if i % watch == watch // 4:
@@ -309,7 +304,7 @@ class Watched(Moving):
             balancer.stop()
             stream.stop()
             self.spark.conf.set("spark.saltwise.mode", "off")
-            wanted = self.wanted(folder / ALL)
+            wanted = self.wanted(folder)
             right = self.state(folder) == wanted
             kept = sorted(map(tuple, totals.state(self.spark).collect()))
         return {
@@ -323,11 +318,6 @@ class Watched(Moving):
             "routed": len(self.routed),
             "grew": growth(held),
         }
-
-    def feed(self, folder: Path, i: int) -> None:
-        super().feed(folder / ALL, i)
-        event = f"events/{i:05}.parquet"
-        os.link(folder / ALL / event, folder / event)
 
     def see(self, stream: StreamingQuery) -> None:
         """Note the batches that were routed and know their hottest key.
