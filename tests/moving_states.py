@@ -30,12 +30,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from executors import jvms, kill_one  # type: ignore[import-not-found]
+from growth import growth  # type: ignore[import-not-found]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
@@ -84,10 +84,6 @@ FLAT = {
     # Spark keeps the statuses of all files that it ever listed, up to 250 MB.
     "spark.sql.hive.filesourcePartitionFileCacheSize": "0",
 }
-MAY_LEAK_KB = {"heap_mb": 4, "driver_mb": 16, "python_mb": 8, "executor_mb": 16}
-"""Kilobytes that a batch may leave behind, from the second quarter of a run to its last one."""
-MAY_GROW = {"threads": 3, "files": 10, "shuffles": 20, "executor_threads": 3, "executor_files": 20}
-"""What there may be more in the last quarter of a run than in the second one."""
 
 
 def aggregate(events: DataFrame, others: DataFrame) -> DataFrame:
@@ -352,23 +348,6 @@ def moved(balancer: StateBalancer, stream: StreamingQuery) -> int:
     with suppress(SaltwiseError):  # it has seen no batch of it
         return balancer.report(stream).moved
     return 0
-
-
-def growth(held: list[dict[str, float]]) -> dict[str, float]:
-    """Return what grew too much from the second quarter to the last one: kilobytes a batch, or how many more there are."""
-    quarter = len(held) // 4
-    if not quarter:
-        return {}
-    second, last = held[quarter : 2 * quarter], held[-quarter:]
-
-    def more(name: str) -> float:
-        return median(each[name] for each in last) - median(each[name] for each in second)
-
-    batches = more("batch")
-    leaks = {name: round(1024 * more(name) / batches, 1) for name in MAY_LEAK_KB}
-    grown = {name: more(name) for name in MAY_GROW}
-    allowed = MAY_LEAK_KB | MAY_GROW
-    return {name: found for name, found in (leaks | grown).items() if found > allowed[name]}
 
 
 def footprint(spark: SparkSession, executor: int) -> dict[str, float]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 from tests import fuzz, random_queries
+from tests.growth import MAY_GROW, MAY_LEAK_KB, growth
 
 import saltwise
 from saltwise.placement.consistent_hash import ConsistentHash
 from saltwise.placement.function_json import to_json
 
+ROOT = Path(__file__).parent.parent
 RUNS_DATA = re.compile(
     r"\b(pickle|cloudpickle|marshal|shelve|dill|joblib)\.(loads?|Unpickler|open)\b"
     r"|from (pickle|pyspark\.cloudpickle|marshal|shelve|dill|joblib) import"
@@ -88,3 +91,29 @@ def test_only_the_reduce_side_of_aggregators_unpickles() -> None:
         for _ in RUNS_DATA.finditer(path.read_text(encoding="utf-8"))
     ]
     assert found == ["spark/aggregators/reduce_side.py"]
+
+
+def readings(**kept: float) -> list[dict[str, float]]:
+    """Of a run of 2,000 batches whose threads swing by 16, where each batch keeps something."""
+    names = [*MAY_LEAK_KB, *MAY_GROW]
+    return [
+        {"batch": i} | {name: 100 + 16 * (name == "threads") * (i // 25 % 2) + kept.get(name, 0) * i for name in names}
+        for i in range(0, 2_000, 25)
+    ]
+
+
+def test_a_long_stream_that_swings_and_keeps_nothing_has_not_grown() -> None:
+    assert growth(readings()) == {}
+
+
+@pytest.mark.parametrize("name", [*MAY_LEAK_KB, *MAY_GROW])
+def test_a_long_stream_has_grown_where_it_keeps_more_than_it_may(name: str) -> None:
+    may_keep = MAY_LEAK_KB[name] / 1024 if name in MAY_LEAK_KB else MAY_GROW[name] / 1_000
+    assert growth(readings(**{name: 0.9 * may_keep})) == {}
+    assert list(growth(readings(**{name: 1.1 * may_keep}))) == [name]
+
+
+def test_the_recorded_long_stream_has_not_grown() -> None:
+    recorded = ROOT / "benchmarks" / "results" / "fire" / "soak.jsonl"
+    lines = [json.loads(line) for line in recorded.read_text(encoding="utf-8").splitlines()]
+    assert growth([line for line in lines if "heap_mb" in line]) == {}
