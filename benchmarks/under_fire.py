@@ -300,16 +300,15 @@ SECTIONS = {
         "Two thousand micro-batches",
         "python tests/moving_states.py --batches 2000 --watch 25 --stores rocksdb",
         "An aggregate whose rows are routed by hot keys that drift. A `StateBalancer` and chance move its state by "
-        "turns, a `StatefulAggregate` keeps the same totals, executors are killed, and the stream restarts. "
-        "*Right*: at the end, the stream's state and the kept totals are those of a batch query over the same "
-        "files. Means of each quarter: the driver's heap after a full collection, and the memory of its JVM, of its"
-        " Python and of an executor that is never killed. The run fails where an answer is wrong, a batch is not "
-        "routed, the balancer moves nothing, or something grows from the second quarter to the last one: the heap "
-        "by more than 4 KB a batch, Python by 8 KB, the driver or the executor by 16 KB; their threads by 3 in all,"
-        " the driver's files by 10, the executor's files or the shuffles by 20. When it was recorded, the run "
-        "compared medians and said that the threads had grown by 5.5. They are about 385 soon after a kill and "
-        "about 401 later, so half of the readings are near each, and a median jumps between them. Now it compares "
-        "means.",
+        "turns, a `StatefulAggregate` keeps the same totals, executors are killed, and the stream restarts. *Right*: "
+        "at the end, the stream's state and the kept totals are those of a batch query over the same files. Means of "
+        "each quarter: the driver's heap after a full collection, and the memory of its JVM, of its Python and of an "
+        "executor that is never killed. The run fails where an answer is wrong, a batch is not routed, the balancer "
+        "moves nothing, or something grows from the second quarter to the last one: the heap by more than 4 KB a "
+        "batch, Python by 8 KB, the driver or the executor by 16 KB; their threads by 3 in all, the driver's files "
+        "by 10, the executor's files or the shuffles by 20. When it was recorded, the run compared medians and said "
+        "that the threads had grown by 5.5. They are about 385 soon after a kill and about 401 later, so half of the "
+        "readings are near each, and a median jumps between them. Now it compares means.",
         soak,
     ),
 }

@@ -26,7 +26,7 @@ def growth(held: Sequence[dict[str, float]]) -> dict[str, float]:
         return mean(each[name] for each in last) - mean(each[name] for each in second)
 
     batches = more("batch")
-    leaks = {name: round(1024 * more(name) / batches, 1) for name in MAY_LEAK_KB}
-    grown = {name: round(more(name), 1) for name in MAY_GROW}
+    leaks = {name: 1024 * more(name) / batches for name in MAY_LEAK_KB}
+    grown = {name: more(name) for name in MAY_GROW}
     allowed = MAY_LEAK_KB | MAY_GROW
-    return {name: found for name, found in (leaks | grown).items() if found > allowed[name]}
+    return {name: round(found, 1) for name, found in (leaks | grown).items() if found > allowed[name]}

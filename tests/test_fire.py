@@ -1,4 +1,5 @@
-"""Random queries and damaged input: a small part of what tests/random_queries.py and tests/fuzz.py do."""
+"""Random queries and damaged input, a small part of what tests/random_queries.py and tests/fuzz.py do; and what a long
+stream may keep."""
 
 from __future__ import annotations
 
