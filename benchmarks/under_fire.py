@@ -273,7 +273,8 @@ SECTIONS = {
         "python tests/tight_memory.py",
         "The largest size of each query that a plan could do. At the largest size that all plans could do: the most "
         "that the heap of an executor and of the driver ever held, in brackets by stock Spark's. Their heaps grow only "
-        "for what is in use, and 16 MB of new objects. The run fails where Saltwise fails and stock Spark does not, "
+        "for what is in use, and 16 MB of new objects. A query whose heap stays full, collection after collection, "
+        "has failed. The run fails where Saltwise fails and stock Spark does not, "
         "has more than 1.2 times its heap, or left a query alone.",
         tight_memory,
     ),

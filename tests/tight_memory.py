@@ -42,6 +42,8 @@ SIDES = {
 OURS = ("Combine [", "SkewSplit", "SkewRoute")
 """Parts of our plans."""
 FINISHED = "finished"
+FOUND = "found.json"
+"""Where a query's process writes how it ended."""
 TIMEOUT_SECONDS = 600
 MEMORY = "512m"
 HEAP = "-XX:+UseSerialGC -Xms32m -Xmn16m -XX:MinHeapFreeRatio=5 -XX:MaxHeapFreeRatio=10"
@@ -49,7 +51,11 @@ HEAP = "-XX:+UseSerialGC -Xms32m -Xmn16m -XX:MinHeapFreeRatio=5 -XX:MaxHeapFreeR
 other heap grows with garbage too, until it is full."""
 MOST = 1.2
 """A heap may hold so many times what stock's holds."""
-_COLLECTED = re.compile(r"Pause (?:Young|Full).*?(\d+)M->\d+M\(")
+STUCK = 50
+"""So many full collections in a row that leave FULL of a heap in use end a query. The JVM's parallel collector has a rule
+like it (UseGCOverheadLimit: less than 2% recovered); this one would go on until the time is over."""
+FULL = 0.98
+_COLLECTED = re.compile(r"Pause (Young|Full).*?(\d+)M->(\d+)M\((\d+)M\)")
 
 
 @dataclass(frozen=True)
@@ -130,14 +136,16 @@ def main() -> int:
     given = parser.parse_args()
     if given.one:
         name, size, side, logs = given.one
-        print(json.dumps(run(name, int(size), side, Path(logs))))
+        found = Path(logs, "found.new")
+        found.write_text(json.dumps(run(name, int(size), side, Path(logs))))
+        found.rename(Path(logs, FOUND))
         return 0
-    found: list[End] = []
+    ends: list[End] = []
     for name in given.only:
         for end in tried(name):
             print(json.dumps(asdict(end)), flush=True)
-            found.append(end)
-    worse = [sentence for end in found for sentence in [judged(end, found)] if sentence]
+            ends.append(end)
+    worse = [sentence for end in ends for sentence in [judged(end, ends)] if sentence]
     print(*worse, sep="\n", file=sys.stderr)
     return int(bool(worse))
 
@@ -175,7 +183,7 @@ def tried(name: str) -> Iterator[End]:
 
 
 def run(name: str, size: int, side: str, logs: Path) -> dict[str, Any]:
-    """Run a query in this process; return what it can tell of its end."""
+    """Run a query in this process; return what it can tell of its end. Its Spark goes on: `child` ends it."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     case = CASES[name]
     builder = SparkSession.builder.master("local-cluster[2,1,512]").config("spark.executor.memory", MEMORY)
@@ -209,18 +217,27 @@ def run(name: str, size: int, side: str, logs: Path) -> dict[str, Any]:
         if type(error).__name__ != "Py4JJavaError":
             raise
         how = reason(error)
-    seconds = time.perf_counter() - begun
-    spark.stop()
-    return {"how": how, "seconds": round(seconds, 1), "ours": ours}
+    return {"how": how, "seconds": round(time.perf_counter() - begun, 1), "ours": ours}
 
 
 def heap(log: Path) -> str:
     return f"{HEAP} -Xlog:gc:file={log}"
 
 
+def collections(log: Path) -> list[tuple[str, int, int, int]]:
+    """Each collection's kind, and the MB that were in use before it and after it, and that there were."""
+    found = _COLLECTED.findall(log.read_text() if log.exists() else "")
+    return [(kind, int(before), int(after), int(heap)) for kind, before, after, heap in found]
+
+
 def peak(log: Path) -> int:
     """The most that a heap held before a collection: it only grows between two of them."""
-    return max(map(int, _COLLECTED.findall(log.read_text() if log.exists() else "")), default=0)
+    return max((before for _, before, _, _ in collections(log)), default=0)
+
+
+def is_stuck(log: Path) -> bool:
+    last = collections(log)[-STUCK:]
+    return len(last) == STUCK and all(kind == "Full" and after >= FULL * heap for kind, _, after, heap in last)
 
 
 def reason(error: BaseException) -> str:
@@ -230,22 +247,33 @@ def reason(error: BaseException) -> str:
 
 
 def child(name: str, size: int, side: str) -> End:
-    """Run a query in a Spark of its own, for as long as it may take."""
-    with tempfile.TemporaryDirectory() as folder:
+    """Run a query in a Spark of its own."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        logs = Path(folder)
         command = [sys.executable, __file__, "--one", name, str(size), side, folder]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        with subprocess.Popen(command, start_new_session=True) as process:
             try:
-                out, _ = process.communicate(timeout=TIMEOUT_SECONDS)
-                found: dict[str, Any] = {"how": f"failed: the driver ended with {process.returncode}", "seconds": 0.0}
-                if process.returncode == 0:
-                    found = json.loads(out.splitlines()[-1])
-            except subprocess.TimeoutExpired:
-                found = {"how": f"not done in {TIMEOUT_SECONDS} s", "seconds": TIMEOUT_SECONDS}
+                found = waited(process, logs)
             finally:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)  # its JVMs too
-        executors = max((peak(log) for log in Path(folder).glob("executor-*.log")), default=0)
-        return End(name, size, side, **found, executor_mb=executors, driver_mb=peak(Path(folder) / "driver.log"))
+        executors = max(map(peak, logs.glob("executor-*.log")), default=0)
+        return End(name, size, side, **found, executor_mb=executors, driver_mb=peak(logs / "driver.log"))
+
+
+def waited(process: subprocess.Popen[bytes], logs: Path) -> dict[str, Any]:
+    """Wait until a query ends, or will not."""
+    begun = time.monotonic()
+    while (seconds := round(time.monotonic() - begun, 1)) < TIMEOUT_SECONDS:
+        ended = process.poll()
+        if (logs / FOUND).exists():
+            return dict(json.loads((logs / FOUND).read_text()))
+        if ended is not None:
+            return {"how": f"failed: the driver ended with {ended}", "seconds": seconds}
+        if any(map(is_stuck, logs.glob("*.log"))):
+            return {"how": "failed: a full heap", "seconds": seconds}
+        time.sleep(0.5)
+    return {"how": f"not done in {TIMEOUT_SECONDS} s", "seconds": TIMEOUT_SECONDS}
 
 
 def judged(end: End, found: list[End]) -> str:
