@@ -1,5 +1,5 @@
 """Random queries and damaged input, a small part of what tests/random_queries.py and tests/fuzz.py do; and what a long
-stream may keep."""
+stream may keep, and a small heap hold."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests import fuzz, random_queries
 from tests.growth import MAY_GROW, MAY_LEAK_KB, growth
+from tests.tight_memory import FINISHED, STUCK, End, is_stuck, judged, peak
 
 import saltwise
 from saltwise.placement.consistent_hash import ConsistentHash
@@ -118,3 +119,49 @@ def test_the_recorded_long_stream_has_not_grown() -> None:
     recorded = ROOT / "benchmarks" / "results" / "fire" / "soak.jsonl"
     lines = [json.loads(line) for line in recorded.read_text(encoding="utf-8").splitlines()]
     assert growth([line for line in lines if "heap_mb" in line]) == {}
+
+
+def collected(log: Path, *collections: str) -> Path:
+    log.write_text("".join(f"[1.2s][info][gc] GC(7) Pause {each} 3.1ms\n" for each in collections))
+    return log
+
+
+def test_a_heap_is_stuck_once_full_collections_leave_it_full(tmp_path: Path) -> None:
+    young, full = "Young (Allocation Failure) 500M->420M(510M)", "Full (Allocation Failure) 510M->509M(510M)"
+    log = tmp_path / "executor-1.log"
+    assert is_stuck(collected(log, young, *[full] * STUCK))
+    assert not is_stuck(collected(log, young, *[full] * (STUCK - 1)))
+    assert not is_stuck(collected(log, *[full] * STUCK, young))
+    assert not is_stuck(collected(log, *["Full (System.gc()) 60M->40M(85M)"] * STUCK))
+    assert not is_stuck(tmp_path / "never written.log")
+
+
+def test_a_heap_held_most_before_one_of_its_collections(tmp_path: Path) -> None:
+    log = tmp_path / "driver.log"
+    assert peak(collected(log, "Young (Allocation Failure) 34M->23M(37M)", "Full (Metadata) 30M->9M(85M)")) == 34
+    assert peak(tmp_path / "never written.log") == 0
+
+
+@pytest.mark.parametrize(
+    ("end", "sentence"),
+    [
+        (End("sets", 9_000, "split", FINISHED, 5.0, 120, 100, ours=True), ""),
+        (
+            End("sets", 9_000, "split", FINISHED, 5.0, 121, 100, ours=True),
+            "sets, 9,000, split: executor_mb is 121, and with stock Spark 100.",
+        ),
+        (
+            End("sets", 9_000, "split", FINISHED, 5.0, 100, 121, ours=True),
+            "sets, 9,000, split: driver_mb is 121, and with stock Spark 100.",
+        ),
+        (
+            End("sets", 9_000, "split", "failed: a full heap", 5.0, 100, 100),
+            "sets, 9,000, split: failed: a full heap, and stock Spark finished.",
+        ),
+        (End("sets", 9_000, "split", FINISHED, 5.0, 100, 100), "sets, 9,000, split: the plan was left alone."),
+        (End("sets", 70_000, "split", "failed: a full heap", 5.0, 100, 100), ""),
+    ],
+)
+def test_a_query_in_tight_memory_is_judged_by_what_stock_spark_did(end: End, sentence: str) -> None:
+    stock = [End("sets", 9_000, "stock", FINISHED, 5.0, 100, 100), End("sets", 70_000, "stock", "failed", 5.0, 1, 1)]
+    assert judged(end, [*stock, end]) == sentence
