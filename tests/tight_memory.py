@@ -241,9 +241,9 @@ def is_stuck(log: Path) -> bool:
 
 
 def reason(error: BaseException) -> str:
-    text = str(error)
-    known = ("OutOfMemoryError", "SparkOutOfMemoryError", "ExecutorLostFailure", "heartbeat")
-    return "failed: " + next((each for each in known if each in text), text.splitlines()[0][:80])
+    text = " ".join(str(error).split())
+    known = ("OutOfMemoryError", "ExecutorLostFailure", "heartbeat")
+    return "failed: " + next((each for each in known if each in text), text[:250])
 
 
 def child(name: str, size: int, side: str) -> End:
