@@ -19,6 +19,7 @@ from common import RESULTS, console
 
 FOLDER = RESULTS / "fire"
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "under-fire.md"
+FINISHED = "finished"
 
 Lines = list[dict[str, Any]]
 
@@ -147,23 +148,34 @@ def random_queries(lines: Lines) -> str:
 
 
 def tight_memory(lines: Lines) -> str:
-    """Of each query and plan: the largest size that it could do, and its heaps at the largest that all could."""
-    found: dict[tuple[str, str], dict[str, Lines]] = defaultdict(lambda: defaultdict(list))
-    for line in lines:
-        found[line["query"], line["spark"]][line["side"]].append(line)
-    rows = []
-    for (query, spark), plans in found.items():
-        done = {plan: {end["size"]: end for end in ends if end["how"] == "finished"} for plan, ends in plans.items()}
-        common = max(set.intersection(*map(set, done.values())), default=None)
-        for plan, ends in done.items():
-            cells = ["", "", "", ""]
-            if common is not None:
-                end, stock = ends[common], done["stock"][common]
-                heaps = (f"{end[name]} ({end[name] / stock[name]:.2f})" for name in ("executor_mb", "driver_mb"))
-                cells = [f"{common:,}", *heaps, str(end["seconds"])]
-            rows.append([query, spark, plan, f"{max(ends, default=0):,}", *cells])
-    named = ["largest size", "at size", "executor's heap, MB", "driver's heap, MB", "seconds"]
-    return drawn(["query", "Spark", "plan", *named], rows)
+    """What each plan's heaps held for each query and size: an executor's, and the driver's."""
+    plans = list(dict.fromkeys(line["side"] for line in lines))
+    queries = list(dict.fromkeys(line["query"] for line in lines))
+    ends: dict[tuple[str, str, int], dict[str, dict[str, Any]]] = defaultdict(dict)
+    for line in sorted(lines, key=lambda line: (line["spark"], queries.index(line["query"]), line["size"])):
+        ends[line["query"], line["spark"], line["size"]][line["side"]] = line
+    header = ["query", "Spark", "size", *plans]
+    tables = [
+        drawn(
+            header,
+            (
+                [query, spark, f"{size:,}", *(_heap(sides.get(plan), sides.get("stock"), name) for plan in plans)]
+                for (query, spark, size), sides in ends.items()
+            ),
+        )
+        for name in ("executor_mb", "driver_mb")
+    ]
+    return "\n\nThe driver's heap:\n\n".join(tables)
+
+
+def _heap(end: dict[str, Any] | None, stock: dict[str, Any] | None, name: str) -> str:
+    if end is None:
+        return ""
+    if end["how"] != FINISHED:
+        return "failed"
+    if stock is None or stock is end or stock["how"] != FINISHED:
+        return str(end[name])
+    return f"{end[name]} ({end[name] / stock[name]:.2f})"
 
 
 def fuzz(lines: Lines) -> str:
@@ -271,11 +283,10 @@ SECTIONS = {
     "tight_memory": (
         "Executors of 512 MB",
         "python tests/tight_memory.py",
-        "The largest size of each query that a plan could do. At the largest size that all plans could do: the most "
-        "that the heap of an executor and of the driver ever held, in brackets by stock Spark's. Their heaps grow only "
-        "for what is in use, and 16 MB of new objects. A query whose heap stays full, collection after collection, "
-        "has failed. The run fails where Saltwise fails and stock Spark does not, "
-        "has more than 1.2 times its heap, or left a query alone.",
+        "The most megabytes that the heap of an executor ever held, in brackets by stock Spark's. Each plan runs on "
+        "more and more rows, until it fails. Heaps grow only for what is in use, and 16 MB of new objects. *Failed*: "
+        "a task ran out of memory or lost its executor, or a heap stayed full, collection after collection. The run "
+        "fails where Saltwise fails and stock Spark does not, has more than 1.2 times its heap, or left a query alone.",
         tight_memory,
     ),
     "fuzz": (
