@@ -117,7 +117,7 @@ private final class CombineIterator(
         combining.hit()
         update(entry, row)
         if (grownBytes > takenBytes && !takeGrown()) outgrown()
-      } else if (!combining.waits || row.getSizeInBytes > RowBucket.MaxRowBytes) {
+      } else if (!combining.waits || row.getSizeInBytes > batch.maxRowBytes) {
         combining.pass()
         ready = row
       } else {

@@ -28,6 +28,9 @@ private[local] final class RowBatch(memory: StateMemory, limit: Long) {
     fits
   }
 
+  /** A wider row does not wait: few of them would fill the batch. */
+  val maxRowBytes: Long = limit / FewestRows
+
   /** The mean size of a row in bytes. */
   def rowBytes: Double = addedBytes.toDouble / math.max(1L, added)
 
@@ -61,4 +64,6 @@ private object RowBatch {
   /** So many that a bucket of a full batch fits into the cache of a core. */
   private val BucketBits = 8
   private val Buckets = 1 << BucketBits
+
+  private val FewestRows = 64
 }

@@ -62,12 +62,16 @@ private[local] final class RowBucket(take: Long => Boolean) {
     fits
   }
 
+  /** A row that is wider than a page has a page of its own. */
   private def hasRoom(size: Int): Boolean = offset + size <= PageBytes || {
-    val fits = page + 1 < pages.length || take(PageBytes)
+    val bytes = math.max(size, PageBytes)
+    val next = pages.lift(page + 1).fold(0)(_.length)
+    val fits = bytes <= next || take(bytes - next)
     if (fits) {
       page += 1
       offset = 0
-      if (page == pages.length) pages += new Array[Byte](PageBytes)
+      if (page == pages.length) pages += new Array[Byte](bytes)
+      else if (bytes > next) pages(page) = new Array[Byte](bytes)
     }
     fits
   }
@@ -134,9 +138,6 @@ private[local] final class RowBucket(take: Long => Boolean) {
 
 private[local] object RowBucket {
   private val PageBytes = 1 << 13
-
-  /** The most bytes of a row that fits into a page. */
-  val MaxRowBytes: Int = PageBytes - 8
 
   private val MinRows = 1 << 5
   private val HashBits = 0xFFFFFFFF00000000L
