@@ -194,6 +194,15 @@ def test_wide_rows_are_combined_as_narrow_ones_are(spark: SparkSession, combined
     assert answers(ours) == answers(stock)
 
 
+def test_states_that_hold_one_wide_value_each_stay_until_the_end(spark: SparkSession, combined: Combined) -> None:
+    """Together they are larger than what states may grow by, but more rows do not make them larger."""
+    wide = F.expr("repeat(string(id % 10), 4000)")
+    stock, ours = both(keyed(spark, "id % 500", 10_000).withColumn("s", wide), F.expr("max_by(s, id)"), F.max("s"))
+    found = combined(ours)
+    assert (found["combined"], found["states"]) == (found["rows"], 2 * 500)
+    assert answers(ours) == answers(stock)
+
+
 def test_rows_of_any_width_wait_where_others_waited_before(spark: SparkSession, combined: Combined) -> None:
     """Keys change with each batch, and so does which rows are wide."""
     key = "id div 5000 * 100 + pmod(xxhash64(id), 100)"

@@ -49,10 +49,11 @@ private final class CombineIterator(
     new StateTable(fits.min(if (isFixed) MaxKeys else MaxGrowingKeys).max(1).toInt)
   }
 
-  // By how much the states of the table have grown, the memory that was taken for that, and by how
-  // much a row may let them grow.
+  // By how much the states of the table have grown, the memory that was taken for that, what the
+  // single values of a state take, and by how much a row may let it grow.
   private var grownBytes = 0L
   private var takenBytes = 0L
+  private var singleBytes = 0L
   private var addedPerRow = 0L
 
   private var ready: UnsafeRow = _
@@ -177,11 +178,14 @@ private final class CombineIterator(
 
   /**
    * Takes memory for states that have grown, if they may. The states of few keys may take all that
-   * the rows that wait do not, since rows find them in the cache anyway.
+   * the rows that wait do not, since rows find them in the cache anyway. Single values need not be
+   * in the cache, for most rows do not change them.
    */
   private def takeGrown(): Boolean = {
     val most =
-      if (table.size <= FewKeys) maxMemory - batch.held else math.min(MaxGrownBytes, maxStates)
+      if (table.size <= FewKeys) maxMemory - batch.held
+      else if (addedPerRow == 0) maxStates
+      else math.min(MaxGrownBytes, maxStates)
     val taken = math.min(grownBytes + GrowthStep, most) - takenBytes
     val fits = taken > 0 && memory.take(taken)
     if (fits) takenBytes += taken
@@ -195,11 +199,13 @@ private final class CombineIterator(
    */
   private def outgrown(): Unit = {
     val largest = table.iterator.maxBy(_.rows)
-    val added = HeapBytes * (sizes(largest.state).sum - emptySizes.sum).toDouble / largest.rows
+    val grown = grownBy(largest.state)
+    val added = HeapBytes * (grown.sum - single.map(grown).sum).toDouble / largest.rows
     val isSlower = added < SlowerGrowth * addedPerRow
     if (isSlower) {
       addedPerRow = math.max(1, math.ceil(added).toLong)
-      grownBytes = (added * table.iterator.map(_.rows.toLong).sum).toLong
+      grownBytes =
+        (added * table.iterator.map(_.rows.toLong).sum).toLong + table.size * singleBytes
     }
     if (!isSlower || grownBytes > takenBytes) {
       table.capacity = math.min(table.capacity, FewKeys)
@@ -240,6 +246,10 @@ private final class CombineIterator(
     }
   }
 
+  /** By how many bytes each field of a state has grown. */
+  private def grownBy(state: InternalRow): Seq[Long] =
+    sizes(state).zip(emptySizes).map { case (now, empty) => now - empty }
+
   /** From the size of the state of the largest group, where states grow. */
   private def rowsThatPay(): Int = {
     val rowBytes = batch.rowBytes
@@ -252,17 +262,21 @@ private final class CombineIterator(
       val (bucket, begin) = all.largestBegin
       val rows = math.max(all.largestOther / SampledShare, MinSampledRows).min(all.largestOther)
       initializeBuffer(passing)
-      def addedBy(next: Range): Double = {
+      // Where keys are few, they come so often that a digest stops to grow.
+      val counted = if (table.size + all.keys <= FewKeys) growing else emptySizes.indices
+      def grownAfter(next: Range): Seq[Long] = {
         next.foreach(i => processRow(passing, bucket.read(begin + i, row)))
-        val grown = sizes(passing).zip(emptySizes).map { case (now, empty) => now - empty }
-        // Where keys are few, they come so often that a digest stops to grow.
-        val counted = if (table.size + all.keys <= FewKeys) growing.map(grown) else grown
-        math.max(0L, counted.sum).toDouble / next.end
+        grownBy(passing)
       }
-      val first = addedBy(0 until math.max(1, rows / SampledShare))
-      val added = addedBy(math.max(1, rows / SampledShare) until rows)
+      def perRow(grown: Seq[Long], fields: Seq[Int], rows: Int): Double =
+        math.max(0L, fields.map(grown).sum).toDouble / rows
+      val few = math.max(1, rows / SampledShare)
+      val first = perRow(grownAfter(0 until few), counted, few)
+      val grown = grownAfter(few until rows)
+      val added = perRow(grown, counted, rows)
       combining.levelOff = rows >= MinSampledRows && added < LevelsOff * first
-      addedPerRow = math.ceil(HeapBytes * added).toLong
+      addedPerRow = math.ceil(HeapBytes * perRow(grown, counted.diff(single), rows)).toLong
+      singleBytes = HeapBytes * math.max(0L, single.map(grown).sum)
       val pays = Combining.rowsThatPay(rowBytes, stateBytes.toDouble, added)
       combining.hotOnly = pays == Never && lists
       if (combining.hotOnly) combining.rowsOfHotKey(all, atLeast) else pays
@@ -281,7 +295,7 @@ private final class CombineIterator(
           val rows = combine(key, entry.state, bucket, begin, end)
           entry.rows = rows
           entry.recent = rows
-          grownBytes += rows * addedPerRow
+          grownBytes += singleBytes + rows * addedPerRow
           combining.hits += rows
           table.add(contentHash(key), entry)
           rows
@@ -337,6 +351,7 @@ private final class CombineIterator(
     val entries = table.remove(leaves)
     entries.foreach(entry => hot.saw(contentHash(entry.key), entry.key, entry.rows, rows))
     memory.give(entries.map(bytesOf).sum)
+    grownBytes = math.max(0L, grownBytes - entries.size * singleBytes)
     leaving = leaving ++ entries
   }
 

@@ -66,10 +66,16 @@ private[local] abstract class PartialStates(
     fields.indices.map(i => if (UnsafeRow.isFixedLength(fields(i))) 0L else row.getLong(i).toInt)
   }
 
+  /** The fields that hold single values, as those of max_by do. They do not grow with the rows. */
+  protected lazy val single: Seq[Int] = fieldsOf(_.isInstanceOf[DeclarativeAggregate])
+
   /** The fields whose values may grow as long as rows come. A digest stops to grow. */
   protected lazy val growing: Seq[Int] =
+    fieldsOf(!_.isInstanceOf[ApproximatePercentile]).diff(single)
+
+  private def fieldsOf(chosen: AggregateFunction => Boolean): Seq[Int] =
     aggregates.map(_.aggregateFunction).flatMap { function =>
-      function.aggBufferAttributes.map(_ => !function.isInstanceOf[ApproximatePercentile])
+      function.aggBufferAttributes.map(_ => chosen(function))
     }.zipWithIndex.collect { case (true, i) => i }
 
   /** The row that carries a state. */
