@@ -286,10 +286,11 @@ SECTIONS = {
         "The most megabytes that the heap of an executor ever held, in brackets by stock Spark's. Each plan runs on "
         "more and more rows, until it fails. Heaps grow only for what is in use, and 16 MB of new objects. *Failed*: "
         "a task ran out of memory or lost its executor, or a heap stayed full, collection after collection. The run "
-        "fails where Saltwise fails and stock Spark does not, has more than 1.2 times its heap, or left a query alone.\n\n"
-        "`split` is over that at the smaller size of strings and of wide rows. A slice has up to 64 MB of rows, and Spark "
-        "writes a list of them through buffers that double; the lists of map tasks are smaller. And wide rows are "
-        "sorted behind the shuffle, in what memory Spark gives to a sort before it spills. Neither grows with the rows.",
+        "fails where Saltwise fails and stock Spark does not, has more than 1.2 times its heap, or left a query alone."
+        "\n\n"
+        "`split` is over that at the smaller sizes of strings and of wide rows. A slice has up to 64 MB of rows, and "
+        "Spark writes a list of them through buffers that double; a map task's lists are smaller. Wide rows are sorted "
+        "behind the shuffle, in the memory that Spark gives to a sort before it spills. Neither grows with the rows.",
         tight_memory,
     ),
     "fuzz": (
