@@ -122,7 +122,7 @@ CASES = {
         [1_000, 10_000, 100_000],
         partitions,
     ),
-    "map tasks, and as many partitions": Case(
+    "map tasks and partitions": Case(
         lambda n: f"SELECT id % 50000 AS k, collect_list(id) FROM {rows(400_000, n)} GROUP BY 1",
         [1_000, 10_000],
         partitions,
