@@ -82,7 +82,7 @@ def hot(size: int, value: str) -> str:
 
 
 def partitions(size: int) -> dict[str, str]:
-    # AQE would make a few tasks of them, and the driver would know of few. More would take half an hour.
+    # AQE would make few tasks of them, so it does not. It may where 100,000 tasks would take half an hour.
     few = size > MOST_TASKS
     return {"spark.sql.shuffle.partitions": str(size), "spark.sql.adaptive.coalescePartitions.enabled": str(few)}
 
