@@ -203,6 +203,15 @@ def test_states_that_hold_one_wide_value_each_stay_until_the_end(spark: SparkSes
     assert answers(ours) == answers(stock)
 
 
+def test_a_wide_value_that_a_state_keeps_is_no_growth(spark: SparkSession, combined: Combined) -> None:
+    """The rows are narrow, and the aggregate makes its value wide: a state pays, though it is larger than many rows."""
+    call = F.expr("max_by(repeat(string(id % 10), 4000), id)")
+    stock, ours = both(keyed(spark, "id % 50", 40_000), call)
+    found = combined(ours)
+    assert (found["combined"], found["states"]) == (found["rows"], 2 * 50)
+    assert answers(ours) == answers(stock)
+
+
 def test_rows_of_any_width_wait_where_others_waited_before(spark: SparkSession, combined: Combined) -> None:
     """Keys change with each batch, and so does which rows are wide."""
     key = "id div 5000 * 100 + pmod(xxhash64(id), 100)"
@@ -255,7 +264,7 @@ def test_a_batch_that_was_full_has_room_for_other_keys(
 ) -> None:
     """The first half of a task fills some of the buckets, and the second half needs the others."""
     key = "pmod(xxhash64(id), 300) + if(id % 400000 < 200000, 0, 1000)"
-    wide = F.max(F.concat(F.repeat(F.lit("v"), 300), "v"))
+    wide = F.max(F.concat(F.repeat(F.lit("v"), 100), "v"))
     stock, ours = both(keyed(spark, key, 400_000), F.sort_array(F.collect_list("v")), wide)
     expected = answers(stock)
     with with_conf({"spark.saltwise.local.memory": "2m"}):

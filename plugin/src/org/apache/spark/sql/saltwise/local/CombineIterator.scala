@@ -255,7 +255,7 @@ private final class CombineIterator(
     val rowBytes = batch.rowBytes
     val someKey = keyOf(batch.buckets.find(_.rows > 0).get.read(0, row))
     val stateBytes = someKey.getSizeInBytes + emptyBytes
-    val atLeast = Combining.rowsThatPay(rowBytes, stateBytes.toDouble, 0)
+    val atLeast = Combining.rowsThatPay(rowBytes, stateBytes.toDouble, 0, 0)
     combining.hotOnly = false
     if (isFixed || atLeast > Early * waiting) atLeast else {
       val all = Groups(batch, Never)
@@ -263,21 +263,23 @@ private final class CombineIterator(
       val rows = math.max(all.largestOther / SampledShare, MinSampledRows).min(all.largestOther)
       initializeBuffer(passing)
       // Where keys are few, they come so often that a digest stops to grow.
-      val counted = if (table.size + all.keys <= FewKeys) growing else emptySizes.indices
+      val counted =
+        if (table.size + all.keys <= FewKeys) growing else emptySizes.indices.diff(single)
       def grownAfter(next: Range): Seq[Long] = {
         next.foreach(i => processRow(passing, bucket.read(begin + i, row)))
         grownBy(passing)
       }
-      def perRow(grown: Seq[Long], fields: Seq[Int], rows: Int): Double =
-        math.max(0L, fields.map(grown).sum).toDouble / rows
+      def perRow(grown: Seq[Long], rows: Int): Double =
+        math.max(0L, counted.map(grown).sum).toDouble / rows
       val few = math.max(1, rows / SampledShare)
-      val first = perRow(grownAfter(0 until few), counted, few)
+      val first = perRow(grownAfter(0 until few), few)
       val grown = grownAfter(few until rows)
-      val added = perRow(grown, counted, rows)
+      val added = perRow(grown, rows)
+      val kept = math.max(0L, single.map(grown).sum)
       combining.levelOff = rows >= MinSampledRows && added < LevelsOff * first
-      addedPerRow = math.ceil(HeapBytes * perRow(grown, counted.diff(single), rows)).toLong
-      singleBytes = HeapBytes * math.max(0L, single.map(grown).sum)
-      val pays = Combining.rowsThatPay(rowBytes, stateBytes.toDouble, added)
+      addedPerRow = math.ceil(HeapBytes * added).toLong
+      singleBytes = HeapBytes * kept
+      val pays = Combining.rowsThatPay(rowBytes, stateBytes.toDouble, kept.toDouble, added)
       combining.hotOnly = pays == Never && lists
       if (combining.hotOnly) combining.rowsOfHotKey(all, atLeast) else pays
     }

@@ -272,11 +272,12 @@ private[local] object Combining {
    *
    * @param row   the mean bytes of a row
    * @param empty the bytes of a key and a state before its first row
+   * @param kept  the bytes of single values that a state keeps, which cost what bytes of rows do
    * @param added the bytes that each row adds to a state
    */
-  def rowsThatPay(row: Double, empty: Double, added: Double): Int =
+  def rowsThatPay(row: Double, empty: Double, kept: Double, added: Double): Int =
     if (added >= MaxAdded * row) Never
-    else math.max(2.0, math.ceil(StateCost * empty / (row + RowOverhead - added))).toInt
+    else math.max(2.0, math.ceil((StateCost * empty + kept) / (row + RowOverhead - added))).toInt
 
   /**
    * The keys of a batch, apart from those that the table takes.
