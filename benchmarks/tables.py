@@ -2,8 +2,8 @@
 
     python benchmarks/tables.py [benchmarks/results]
 
-It reads grid.csv, waiting.csv and planning.csv in the folder. It writes table.md and the figures there, and
-WHERE_WE_LOSE.md beside the folder. What was not measured is left out. Nothing here needs Spark.
+It reads grid.csv, waiting.csv, planning.csv and combine.csv in the folder. It writes table.md and the figures there,
+and WHERE_WE_LOSE.md beside the folder. What was not measured is left out. Nothing here needs Spark.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def main(folder: Path) -> None:
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "saltwise", "font.size": 9}):
         shown = [save(folder, *figure) for figure in figures(cells, waiting)]
     (folder / "table.md").write_text("\n".join(table_page(cells, promises, shown, waiting, planning)) + "\n")
-    (folder.parent / "WHERE_WE_LOSE.md").write_text("\n".join(losses_page(cells, promises)) + "\n")
+    (folder.parent / "WHERE_WE_LOSE.md").write_text(
+        "\n".join(losses_page(cells, promises, folder / "combine.csv")) + "\n"
+    )
     print("\n".join(promise_table(promises)))
 
 
@@ -303,8 +305,8 @@ def waiting_table(path: Path) -> list[str]:
     )
 
 
-def losses_page(cells: Compared, promises: Sequence[Promise]) -> list[str]:
-    """Return WHERE_WE_LOSE.md: every cell above a limit."""
+def losses_page(cells: Compared, promises: Sequence[Promise], combine: Path) -> list[str]:
+    """Return WHERE_WE_LOSE.md: every cell above a limit, and every query of combine.csv."""
     known = timed(with_plans(cells, "stock", "auto"))
     lines = [
         "# Where we lose",
@@ -321,6 +323,22 @@ def losses_page(cells: Compared, promises: Sequence[Promise]) -> list[str]:
     local = timed(with_plans(cells, "stock", "bypass", "local"))
     lines += ["", "## local / min(stock, bypass) > 1.05", ""]
     lines += loss_table(local, local_to_better, lambda _: 1.05)
+    pairs = rows_of(combine)
+    if pairs:
+        lines += ["", "## Where Combine cannot win", ""]
+        lines += ["Against a bypass (raw) or stock Spark: `python benchmarks/combine.py` says what each query is.", ""]
+        lines += markdown(
+            ["query", "ratio", "other s", "auto did"],
+            (
+                [
+                    pair["query"],
+                    f"{float(pair['ratio']):.2f} ± {float(pair['error']):.2f}",
+                    pair["stock_seconds"],
+                    pair["did"],
+                ]
+                for pair in sorted(pairs, key=lambda pair: -float(pair["ratio"]))
+            ),
+        )
     return lines
 
 

@@ -292,7 +292,9 @@ def results(tmp_path: Path) -> Path:
     waiting = [("z", "strategy", "rows_a_second")]
     waiting += [("2.0", name, "1000") for name in ("shuffle", "hash", "pkg", "dchoices", "wchoices")]
     planning = [("query", "side", "milliseconds"), ("q", "stock", "5"), ("q", "off", "6"), ("q", "on", "6")]
-    for name, rows in (("waiting", waiting), ("planning", planning)):
+    combine = [("query", "ratio", "error", "stock_seconds", "did")]
+    combine += [("all median", "0.871", "0.013", "2.79", "raw"), ("wide 1 KB", "1.049", "0.05", "0.51", "all")]
+    for name, rows in (("waiting", waiting), ("planning", planning), ("combine", combine)):
         with (folder / f"{name}.csv").open("w", newline="") as file:
             csv.writer(file).writerows(rows)
     return folder
@@ -308,6 +310,7 @@ def test_tables_and_figures_are_made_of_what_was_measured(results: Path, capsys:
     losses = (results.parent / "WHERE_WE_LOSE.md").read_text()
     assert "stock / auto, 10⁶ keys" in losses
     assert "auto / stock (grid)" not in losses
+    assert losses.endswith("| wide 1 KB | 1.05 ± 0.05 | 0.51 | all |\n| all median | 0.87 ± 0.01 | 2.79 | raw |\n")
     assert "auto / stock (grid)" in capsys.readouterr().out
     figures = {
         "auto_to_stock.svg": "benchmarks/grid.py --parts grid",
