@@ -43,14 +43,15 @@ final case class WholePartitionsExec(
 }
 
 /**
- * Which of the child's partitions each task reads.
+ * Which of the child's partitions each task reads. Only the driver knows it: each of very many
+ * tasks would read the list of all of them.
  *
  * @param tasks for each task, the numbers of the child's partitions that it reads. Each of these is
  *              a run of partitions of the shuffle.
  * @param whole how many partitions of the shuffle are in the runs
  * @param share the largest task's share of all rows or bytes
  */
-final case class Packing(tasks: Seq[Seq[Int]], whole: Int, share: Double)
+final case class Packing(@transient tasks: Seq[Seq[Int]], whole: Int, share: Double)
   extends PartitionCoalescer with Serializable {
 
   override def coalesce(maxPartitions: Int, parent: RDD[_]): Array[PartitionGroup] = {
@@ -87,9 +88,11 @@ final case class SlicedPartitionsExec(
   override def outputPartitioning: Partitioning = UnknownPartitioning(parts.length)
 
   override protected def doExecute(): RDD[InternalRow] = {
-    val (columns, input, partOfTask) = (content, read.output, parts)
+    val (columns, input) = (content, read.output)
+    // Each task reads these, so they are arrays, not objects.
+    val (numbers, counts) = (parts.map(_.number).toArray, parts.map(_.count).toArray)
     read.execute().mapPartitionsWithIndex { (task: Int, in: Iterator[InternalRow]) =>
-      val Part(number, count) = partOfTask(task)
+      val (number, count) = (numbers(task), counts(task))
       if (count == 1) in else {
         val project = UnsafeProjection.create(columns, input)
         in.filter { row =>
