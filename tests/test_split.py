@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Decided = Callable[[DataFrame], tuple[list[str], str]]
 
 ROWS, HOT = 60_000, 7
+READS = {"WholePartitions", "SlicedPartitions"}
 
 
 def rows(spark: SparkSession, mappers: int = 6, share: float = 0.5) -> DataFrame:
@@ -101,6 +102,33 @@ def test_nothing_is_split_and_nothing_merged_where_no_partition_is_oversize(
     assert "WholePartitions" not in plan
     assert "Union" not in plan
     assert plan.count("ObjectHashAggregate") == 1
+
+
+def test_what_a_task_is_sent_does_not_grow_with_the_number_of_tasks(spark: SparkSession) -> None:
+    """Spark's operators send their plan to each task. Very many tasks would read very much."""
+    few, many = (sent_reads(grouped(rows(spark), partitions=partitions)) for partitions in (8, 100))
+    assert few.keys() == many.keys() == READS
+    for name, size in few.items():
+        assert many[name] <= size + 100
+
+
+def sent_reads(df: DataFrame) -> dict[str, int]:
+    """Return the bytes of the serialized reads of the final plan, by name."""
+    df.collect()
+    jvm = df.sparkSession._jvm
+    assert jvm is not None
+    serialize = jvm.org.apache.commons.lang3.SerializationUtils.serialize
+
+    def of(plan: Any) -> dict[str, int]:
+        below = [plan.children().apply(i) for i in range(plan.children().size())]
+        if plan.nodeName() == "AdaptiveSparkPlan":
+            below = [plan.executedPlan()]
+        elif plan.nodeName().endswith("QueryStage"):
+            below = [plan.plan()]
+        found = {name: size for child in below for name, size in of(child).items()}
+        return found | ({plan.nodeName(): len(serialize(plan))} if plan.nodeName() in READS else {})
+
+    return of(df._jdf.queryExecution().executedPlan())
 
 
 def test_few_rows_make_one_task_as_they_do_in_spark(spark: SparkSession, decided: Decided) -> None:

@@ -10,6 +10,9 @@ import org.apache.spark.sql.saltwise.routing.RepeatableOrderExec
 /**
  * A read of a shuffle whose partitions stay as they were decided. Spark coalesces the partitions of
  * a read where all leaves below are shuffles, so here is another leaf.
+ *
+ * Spark's operators send their plan to each task. What describes all tasks stays in the driver: very
+ * many tasks would read very much.
  */
 sealed abstract class DecidedRead extends BinaryExecNode {
   def read: SparkPlan
@@ -17,7 +20,7 @@ sealed abstract class DecidedRead extends BinaryExecNode {
 
   override def left: SparkPlan = read
   override def right: SparkPlan = keep
-  override def output: Seq[Attribute] = read.output
+  override val output: Seq[Attribute] = read.output
 }
 
 /** Has no rows. It is there to be seen. */
@@ -27,7 +30,7 @@ final case class KeepPartitionsExec(output: Seq[Attribute] = Nil) extends LeafEx
 
 /** Reads the partitions that are not split. A task may read several of them. */
 final case class WholePartitionsExec(
-    packing: Packing, read: SparkPlan, keep: SparkPlan = KeepPartitionsExec())
+    packing: Packing, @transient read: SparkPlan, keep: SparkPlan = KeepPartitionsExec())
   extends DecidedRead {
 
   override def outputPartitioning: Partitioning = UnknownPartitioning(packing.tasks.length)
@@ -43,8 +46,7 @@ final case class WholePartitionsExec(
 }
 
 /**
- * Which of the child's partitions each task reads. Only the driver knows it: each of very many
- * tasks would read the list of all of them.
+ * Which of the child's partitions each task reads.
  *
  * @param tasks for each task, the numbers of the child's partitions that it reads. Each of these is
  *              a run of partitions of the shuffle.
@@ -79,9 +81,9 @@ final case class Packing(@transient tasks: Seq[Seq[Int]], whole: Int, share: Dou
  */
 final case class SlicedPartitionsExec(
     split: Int,
-    parts: Seq[Part],
+    @transient parts: Seq[Part],
     content: Seq[Attribute],
-    read: SparkPlan,
+    @transient read: SparkPlan,
     keep: SparkPlan = KeepPartitionsExec())
   extends DecidedRead {
 
