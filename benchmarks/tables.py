@@ -333,7 +333,7 @@ def losses_page(cells: Compared, promises: Sequence[Promise], combine: Path) -> 
                 [
                     pair["query"],
                     f"{float(pair['ratio']):.2f} ± {float(pair['error']):.2f}",
-                    pair["stock_seconds"],
+                    f"{float(pair['stock_seconds']):.2f}",
                     pair["did"],
                 ]
                 for pair in sorted(pairs, key=lambda pair: -float(pair["ratio"]))

@@ -292,9 +292,9 @@ SECTIONS = {
         "\n\n"
         "`split` is over that at the smaller sizes of strings and of wide rows. A slice has up to 64 MB of rows, and "
         "Spark writes a list of them through buffers that double; a map task's lists are smaller. Wide rows are sorted "
-        "behind the shuffle, in the memory that Spark gives to a sort before it spills. Neither grows with the rows. Its "
-        "driver is over that with 10,000 partitions: states of slices are merged in as many tasks again, and the driver "
-        "keeps what each task reported.",
+        "behind the shuffle, in the memory that Spark gives to a sort before it spills. Neither grows with the rows. "
+        "Its driver is over that with 10,000 partitions: states of slices are merged in as many tasks again, and the "
+        "driver keeps what each task reported.",
         tight_memory,
     ),
     "fuzz": (
