@@ -11,8 +11,8 @@ import org.apache.spark.sql.saltwise.routing.RepeatableOrderExec
  * A read of a shuffle whose partitions stay as they were decided. Spark coalesces the partitions of
  * a read where all leaves below are shuffles, so here is another leaf.
  *
- * Spark's operators send their plan to each task. What describes all tasks stays in the driver: very
- * many tasks would read very much.
+ * Spark's operators send their plan to each task. What describes all tasks stays in the driver:
+ * very many tasks would read very much.
  */
 sealed abstract class DecidedRead extends BinaryExecNode {
   def read: SparkPlan
