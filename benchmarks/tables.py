@@ -323,22 +323,10 @@ def losses_page(cells: Compared, promises: Sequence[Promise], combine: Path) -> 
     local = timed(with_plans(cells, "stock", "bypass", "local"))
     lines += ["", "## local / min(stock, bypass) > 1.05", ""]
     lines += loss_table(local, local_to_better, lambda _: 1.05)
-    pairs = rows_of(combine)
-    if pairs:
+    if pairs := rows_of(combine):
         lines += ["", "## Where Combine cannot win", ""]
         lines += ["Against a bypass (raw) or stock Spark: `python benchmarks/combine.py` says what each query is.", ""]
-        lines += markdown(
-            ["query", "ratio", "other s", "auto did"],
-            (
-                [
-                    pair["query"],
-                    f"{float(pair['ratio']):.2f} ± {float(pair['error']):.2f}",
-                    f"{float(pair['stock_seconds']):.2f}",
-                    pair["did"],
-                ]
-                for pair in sorted(pairs, key=lambda pair: -float(pair["ratio"]))
-            ),
-        )
+        lines += pairs_table(pairs)
     return lines
 
 
@@ -362,6 +350,20 @@ def loss_table(cells: Compared, ratio: Ratio, limit: Callable[[At], float], erro
 
     heads = ["part", "kind", "skew", "ratio", "stock s", "best plan / stock", "auto did"]
     return [f"{len(above)} of {len(cells)} cells.", "", *markdown(heads, map(row, above))]
+
+
+def pairs_table(pairs: Iterable[Mapping[str, str]]) -> list[str]:
+    """Return a table of the pairs of a CSV file, the slowest first."""
+    rows = [
+        [
+            pair["query"],
+            f"{float(pair['ratio']):.2f} ± {float(pair['error']):.2f}",
+            f"{float(pair['stock_seconds']):.2f}",
+            pair["did"],
+        ]
+        for pair in sorted(pairs, key=lambda pair: -float(pair["ratio"]))
+    ]
+    return markdown(["query", "ratio", "other s", "auto did"], rows)
 
 
 def figures(cells: Compared, waiting: Path) -> Iterator[tuple[str, str, Figure]]:

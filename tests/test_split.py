@@ -104,6 +104,7 @@ def test_nothing_is_split_and_nothing_merged_where_no_partition_is_oversize(
     assert plan.count("ObjectHashAggregate") == 1
 
 
+@pytest.mark.classic("serialize operators of a plan")
 def test_what_a_task_is_sent_does_not_grow_with_the_number_of_tasks(spark: SparkSession) -> None:
     """Spark's operators send their plan to each task. Very many tasks would read very much."""
     few, many = (sent_reads(grouped(rows(spark), partitions=partitions)) for partitions in (8, 100))
@@ -120,15 +121,22 @@ def sent_reads(df: DataFrame) -> dict[str, int]:
     serialize = jvm.org.apache.commons.lang3.SerializationUtils.serialize
 
     def of(plan: Any) -> dict[str, int]:
-        below = [plan.children().apply(i) for i in range(plan.children().size())]
-        if plan.nodeName() == "AdaptiveSparkPlan":
-            below = [plan.executedPlan()]
-        elif plan.nodeName().endswith("QueryStage"):
-            below = [plan.plan()]
-        found = {name: size for child in below for name, size in of(child).items()}
+        found = {name: size for child in operators_below(plan) for name, size in of(child).items()}
         return found | ({plan.nodeName(): len(serialize(plan))} if plan.nodeName() in READS else {})
 
     return of(df._jdf.queryExecution().executedPlan())
+
+
+def operators_below(plan: Any) -> list[Any]:
+    """Return the operators below one, through adaptive execution's stages and exchanges that are used again."""
+    name = plan.nodeName()
+    if name == "AdaptiveSparkPlan":
+        return [plan.executedPlan()]
+    if name.endswith("QueryStage"):
+        return [plan.plan()]
+    if name == "ReusedExchange":
+        return [plan.child()]
+    return [plan.children().apply(i) for i in range(plan.children().size())]
 
 
 def test_few_rows_make_one_task_as_they_do_in_spark(spark: SparkSession, decided: Decided) -> None:
