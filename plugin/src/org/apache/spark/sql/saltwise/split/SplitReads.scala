@@ -12,7 +12,7 @@ import org.apache.spark.sql.saltwise.routing.RepeatableOrderExec
  * a read where all leaves below are shuffles, so here is another leaf.
  *
  * Spark's operators send their plan to each task. What describes all tasks stays in the driver:
- * very many tasks would read very much.
+ * very many tasks would read very much. A task holds nothing below the shuffle that it reads.
  */
 sealed abstract class DecidedRead extends BinaryExecNode {
   def read: SparkPlan
@@ -21,6 +21,9 @@ sealed abstract class DecidedRead extends BinaryExecNode {
   override def left: SparkPlan = read
   override def right: SparkPlan = keep
   override val output: Seq[Attribute] = read.output
+
+  /** A sort-merge join asks this of the plan below it, in each task, where `read` is null. */
+  override protected[sql] def cleanupResources(): Unit = {}
 }
 
 /** Has no rows. It is there to be seen. */
