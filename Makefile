@@ -49,7 +49,7 @@ test-matrix: wheel
 test-cluster: wheel
 	$(BIN)/python tests/matrix.py $(WHEEL) $(VERSIONS) --install
 	failed=0; for version in $(VERSIONS); do \
-		$(BIN)/python tests/cluster.py --python .matrix/$$version/bin/python || failed=1; done; exit $$failed
+		$(BIN)/python tests/fire/cluster.py --python .matrix/$$version/bin/python || failed=1; done; exit $$failed
 
 # Every kind of aggregate on every kind of skew with every plan, and what else the docs quote: three quarters of an
 # hour; bench-quick takes four minutes.

@@ -3,9 +3,9 @@
     python benchmarks/advise.py [--rounds 3] [--out benchmarks/results/advise.csv]
     python benchmarks/advise.py --size 1g
 
-The queries are those of tests/planted.py: stock Spark runs them in one application, and as advised in another. Both
-leave event logs, which tell all times. The applications take turns. With `--size`, such a log is repeated until it is
-so large, and `saltwise advise` reads it.
+The queries are those of tests/advise/planted.py: stock Spark runs them in one application, and as advised in another.
+Both leave event logs, which tell all times. The applications take turns. With `--size`, such a log is repeated until it
+is so large, and `saltwise advise` reads it.
 """
 
 from __future__ import annotations

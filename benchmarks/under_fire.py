@@ -250,7 +250,7 @@ recorded run. The lines that its command prints are in `benchmarks/results/fire`
 SECTIONS = {
     "cluster": (
         "A real cluster",
-        "python tests/cluster.py --out benchmarks/results/fire/cluster.jsonl",
+        "python tests/fire/cluster.py --out benchmarks/results/fire/cluster.jsonl",
         "Spark's own standalone master and three workers. A job comes by `spark-submit`, `spark-sql`, JDBC, Connect, "
         "and with a Python aggregate that is shipped as a file or as a packed environment. The event logs are read. "
         "Answers are stock Spark's. Connect's client finds no Java. Connect is left out on 3.5: no wheel of pyspark "
@@ -259,7 +259,7 @@ SECTIONS = {
     ),
     "losses": (
         "Lost executors, files and tasks",
-        "python tests/retry.py --plan --out benchmarks/results/fire/losses.jsonl",
+        "python tests/fire/retry.py --plan --out benchmarks/results/fire/losses.jsonl",
         "Rows come out of a shuffle, and one thing is lost in each run. Stock Spark runs the same query, and loses the "
         "same. An executor is killed while map tasks or reducers run (*map*, *reduce*), while partitions are read in "
         "slices (*slices*), while routed rows become states (*workers*), when AQE plans again (*replan*), or with the "
@@ -274,7 +274,7 @@ SECTIONS = {
     ),
     "random_queries": (
         "Random queries",
-        "python tests/random_queries.py --queries 10000",
+        "python tests/fire/random_queries.py --queries 10000",
         "Each query ran as Spark plans it, and twice with Saltwise, by a strategy with a plan of its own and by one "
         "that routes or places rows. *Refused*: by Spark, with the same error each time. *Nothing of ours*: both "
         "times the whole plan was Spark's own. `Combine` and the reads of slices were changed after seed 1, so seed 2 "
@@ -283,7 +283,7 @@ SECTIONS = {
     ),
     "tight_memory": (
         "Executors of 512 MB",
-        "python tests/tight_memory.py",
+        "python tests/fire/tight_memory.py",
         "The most megabytes that the heap of an executor ever held, in brackets by stock Spark's. Each plan runs on "
         "more and more rows, until it fails. A heap grows for what is in use, large buffers that were in use a moment "
         "before, and 16 MB of new objects. *Failed*: "
@@ -300,7 +300,7 @@ SECTIONS = {
     ),
     "fuzz": (
         "Damaged input",
-        "for seed in $(seq 20); do python tests/fuzz.py --mutations 50000 --seed $seed; done",
+        "for seed in $(seq 20); do python tests/fire/fuzz.py --mutations 50000 --seed $seed; done",
         "What could be read was used: keys were placed, stores planned, sketches were merged, findings became a page. "
         "Each mutation must end with an answer or an error of Saltwise, within a second of the processor, and one more "
         "for each 256 KB, and within 64 MB, or 128 MB for an event log. In Python that is the largest resident memory "
@@ -312,14 +312,14 @@ SECTIONS = {
     ),
     "moving_states": (
         "Streams whose state moves",
-        "python tests/moving_states.py --batches 300",
+        "python tests/fire/moving_states.py --batches 300",
         "Every third batch moves state partitions at random; executors are killed, and the stream is stopped and "
         "started again. *Right*: the answer is that of a batch query over the same files.",
         moving_states,
     ),
     "soak": (
         "Two thousand micro-batches",
-        "python tests/moving_states.py --batches 2000 --watch 25 --stores rocksdb",
+        "python tests/fire/moving_states.py --batches 2000 --watch 25 --stores rocksdb",
         "An aggregate whose rows are routed by hot keys that drift. A `StateBalancer` and chance move its state by "
         "turns, a `StatefulAggregate` keeps the same totals, executors are killed, and the stream restarts. *Right*: "
         "at the end, the stream's state and the kept totals are those of a batch query over the same files. Means of "

@@ -1,0 +1,331 @@
+"""skew_report and skew_groupby, as a user sees them."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import saltwise
+from saltwise import SaltwiseValueError, skew_groupby
+from saltwise.options import SkewOptions, hot_json
+from saltwise.placement.consistent_hash import ConsistentHash
+from saltwise.placement.largest_first import largest_first
+from saltwise.placement.partition_function import UniformHash
+from saltwise.placement.prediction import predict_placements
+from saltwise.strategies import STRATEGIES
+from saltwise.streams import zipf_shares
+
+if TYPE_CHECKING:
+    from tests.agree import WithConf
+
+
+@pytest.fixture(scope="module")
+def visits(spark: SparkSession) -> DataFrame:
+    """1000 rows: 40 % of user 'u0' in 'de', 10 % NULL users, the others once or twice."""
+    return (
+        spark.range(0, 1000, 1, 4)
+        .selectExpr(
+            "CASE WHEN id % 10 < 4 THEN 'u0' WHEN id % 10 = 4 THEN NULL ELSE concat('u', id) END AS user",
+            "if(id % 10 < 4, 'de', 'fr') AS country",
+            "id AS ms",
+        )
+        .cache()
+    )
+
+
+def test_the_report_names_hot_keys_with_their_bounds(visits: DataFrame) -> None:
+    report = saltwise.skew_report(visits, "user", partitions=10)
+    assert report.rows == 1000
+    assert [(hot.key, hot.count, hot.lower) for hot in report.hot_keys] == [(("u0",), 400, 400), ((None,), 100, 100)]
+    assert report.predicted["hash"] == pytest.approx(4.5, abs=0.7)
+    assert report.predicted["wchoices"] == pytest.approx(1)
+    assert report.advice.startswith("Key u0 has 40% of the rows")
+
+
+def test_the_report_takes_several_columns_and_expressions(visits: DataFrame) -> None:
+    report = saltwise.skew_report(visits, "user", F.upper("country").alias("land"), partitions=10)
+    assert report.keys == ("user", "land")
+    assert report.hot_keys[0].key == ("u0", "DE")
+
+
+def test_the_report_prints_as_a_table_and_renders_as_html(visits: DataFrame) -> None:
+    report = saltwise.skew_report(visits, "user", partitions=10)
+    text = str(report)
+    assert re.search(r"auto, for collect_list: Left alone: its input has", text), text
+    assert "Skew of user: 1,000 rows, n = 10, theta = 0.02" in text
+    assert "│ u0" in text
+    assert "40.00%" in text
+    html = report._repr_html_()
+    assert "<td>u0</td><td>400</td>" in html
+
+
+def test_the_report_gives_a_dict_and_a_pandas_frame(visits: DataFrame) -> None:
+    report = saltwise.skew_report(visits, "user", partitions=10)
+    assert report.to_dict()["hot_keys"][0]["count"] == 400
+    frame = report.to_pandas()
+    assert list(frame.columns) == ["user", "count", "lower", "share"]
+    assert frame.iloc[0].tolist() == ["u0", 400, 400, 0.4]
+
+
+def test_the_report_predicts_placements_and_what_none_of_them_can(visits: DataFrame) -> None:
+    report = saltwise.skew_report(visits, "user", partitions=10)
+    assert set(report.placements) == {"hash", "consistent", "offgreedy", "level"}
+    assert report.lower_bound == 4
+    # The hash adds its share of the users that nobody knows.
+    assert report.placements["offgreedy"] == pytest.approx(4, abs=0.6)
+    assert report.placements["hash"] == pytest.approx(report.predicted["hash"], rel=0.05)
+    assert all(value >= report.lower_bound for value in report.placements.values())
+    assert report.placement_advice.startswith(
+        "Splitting is needed to go below 4.00: the heaviest key alone has that many times the mean of 10 tasks; "
+    )
+    assert re.search(
+        r"Keys that are not known have [345]\d% of the rows and count as spread by the hash: a task may be off by 0\.\d\d of the mean, a standard deviation at most\.$",
+        report.placement_advice,
+    )
+    assert "│ lower bound" in str(report)
+    assert "<td>lower bound</td><td>4.00</td>" in report._repr_html_()
+
+
+def test_where_all_keys_are_known_placement_is_predicted_as_it_comes_out(spark: SparkSession) -> None:
+    df = spark.range(0, 20_000, 1, 2).selectExpr("cast(pow(300, (id * 7919 % 100003) / 100003.0) AS int) AS k")
+    report = saltwise.skew_report(df, "k", partitions=8, theta=0.001)
+    counts = df.groupBy(F.xxhash64("k").alias("hash")).count().collect()
+    hashes, rows = np.array([row["hash"] for row in counts]), np.array([row["count"] for row in counts])
+    functions = {
+        "hash": UniformHash(8),
+        "consistent": ConsistentHash(8),
+        "offgreedy": largest_first(hashes, rows / rows.sum(), 8),
+    }
+    for name, function in functions.items():
+        fullest = np.bincount(function.place(hashes), rows, 8).max() / rows.sum() * 8
+        assert report.placements[name] == pytest.approx(fullest), name
+    assert report.lower_bound == pytest.approx(max(1, rows.max() / rows.sum() * 8))
+
+
+@pytest.mark.parametrize("exponent", [0.4, 0.8, 1.2])
+def test_keys_that_are_not_known_change_a_prediction_by_a_few_deviations_at_most(exponent: float) -> None:
+    workers, capacity = 16, 320
+    shares = zipf_shares(3000, exponent)
+    keys = np.random.default_rng(8).integers(-(2**63), 2**63 - 1, 3000)
+    known = [*zip(keys[:capacity].tolist(), shares[:capacity].tolist(), strict=True)]
+    deviation = (workers * shares[capacity:].sum() / capacity) ** 0.5
+    predicted = predict_placements(known, workers, theta=0.0125)
+    for name, function in {"hash": UniformHash(workers), "consistent": ConsistentHash(workers)}.items():
+        fullest = np.bincount(function.place(keys), shares, workers).max() * workers
+        assert abs(predicted[name] - fullest) <= 3 * deviation
+    assert predicted["offgreedy"] <= predicted["level"] + deviation <= predicted["consistent"] + deviation
+
+
+def test_keys_that_none_is_too_heavy_need_no_splitting(spark: SparkSession) -> None:
+    report = saltwise.skew_report(spark.range(20).selectExpr("id % 5 AS k"), "k", partitions=5)
+    assert report.lower_bound == 1
+    assert report.placements["offgreedy"] == pytest.approx(1)
+    assert report.placement_advice.startswith(
+        "No splitting is needed: the heaviest key has no more than the mean of 5 tasks; placement by offgreedy comes to 1.00, "
+    )
+    assert " Keys that are not known have 0% of the rows" in report.placement_advice
+
+
+def test_without_numpy_the_report_says_what_placements_need(visits: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "saltwise.placement.prediction", None)
+    report = saltwise.skew_report(visits, "user", partitions=10)
+    assert report.placements == {}
+    assert report.placement_advice == "Predicting placements needs numpy: run pip install 'saltwise[arrow]'."
+
+
+def test_even_keys_are_left_alone_by_the_advice(spark: SparkSession) -> None:
+    report = saltwise.skew_report(spark.range(10_000), "id", partitions=4)
+    assert report.hot_keys == ()
+    assert report.advice == "Leave it alone: by key, the largest of 4 tasks gets 1.00 times the mean."
+
+
+def test_no_rows_give_an_empty_report(spark: SparkSession) -> None:
+    report = saltwise.skew_report(spark.range(0), "id", partitions=4)
+    assert (report.rows, report.hot_keys) == (0, ())
+    assert report.advice == "There are no rows, so there is nothing to balance."
+    assert (report.placements, report.lower_bound) == ({}, 1.0)
+    assert report.placement_advice == "There are no rows, so there is nothing to place."
+
+
+def test_a_report_without_a_key_column_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(SaltwiseValueError) as error:
+        saltwise.skew_report(spark.range(3))
+    assert str(error.value) == "keys is empty; name at least one column to group by."
+
+
+KINDS = {
+    "boolean": "id % 2 = 0",
+    "int": "cast(id % 3 AS int)",
+    "decimal(20,2)": "cast(id % 3 AS decimal(20,2))",
+    "double": "if(id % 3 = 0, double('NaN'), -0.0)",
+    "string": "concat('a\"b', id % 3)",
+    "binary": "unhex(concat('FF0', id % 3))",
+    "date": "date_add(date'2020-02-28', cast(id % 3 AS int))",
+    "timestamp": "timestamp'2021-03-28 01:30:00.123456' + make_interval(0, 0, 0, cast(id % 3 AS int))",
+    "timestamp_ntz": "timestamp_ntz'2021-03-28 01:30:00.123456'",
+    "struct": "struct(id % 3 AS a, 'x' AS b)",
+    "array": "array(id % 3, NULL)",
+    "interval": "make_dt_interval(0, cast(id % 3 AS int))",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_hot_keys_of_a_report_are_found_again_whatever_their_type(
+    spark: SparkSession, with_conf: WithConf, metric_that_ran: Callable[[str], int], kind: str
+) -> None:
+    df = spark.range(0, 300, 1, 2).selectExpr(f"{KINDS[kind]} AS k")
+    report = saltwise.skew_report(df, "k", partitions=3)
+    hot = skew_groupby(df, "k", strategy="wchoices", hot=report, partitions=3).count()
+    with with_conf({"spark.sql.adaptive.enabled": False}):
+        hot.select("count").collect()
+    assert metric_that_ran("head rows") == 300
+
+
+def test_what_skew_groupby_returns_has_everything_of_sparks_grouped_data(visits: DataFrame) -> None:
+    grouped = visits.skew_groupby("user", strategy="pkg")
+    assert type(grouped) is saltwise.SkewGroupedData
+    of_spark = {name for name in dir(visits.groupBy("user")) if not name.startswith("_")} - {"session", "is_cached"}
+    assert of_spark <= {name for name in dir(saltwise.SkewGroupedData) if not name.startswith("_")}
+    assert sorted(grouped.max("ms").collect(), key=str) == sorted(visits.groupBy("user").max("ms").collect(), key=str)
+
+
+def test_skew_groupby_takes_what_groupby_takes(visits: DataFrame) -> None:
+    for columns in (["country"], [["country"]], [F.col("country")], [visits["country"], "user"]):
+        ours = skew_groupby(visits, *columns, strategy="dchoices").count()
+        assert sorted(ours.collect(), key=str) == sorted(visits.groupBy(*columns).count().collect(), key=str)
+
+
+def test_pivot_agrees(visits: DataFrame) -> None:
+    ours = skew_groupby(visits, "user", strategy="wchoices").pivot("country").agg(F.collect_list("ms").alias("x"))
+    stock = visits.groupBy("user").pivot("country").agg(F.collect_list("ms").alias("x"))
+    rows = [
+        sorted((row["user"] or "", sorted(row["de"]), sorted(row["fr"])) for row in df.collect())
+        for df in (ours, stock)
+    ]
+    assert rows[0] == rows[1]
+
+
+def test_cogroups_agree(visits: DataFrame) -> None:
+    def sizes(left: Any, right: Any) -> Any:
+        import pandas as pd
+
+        return pd.DataFrame({"left": [len(left)], "right": [len(right)]})
+
+    few = visits.where("ms < 100")
+    stock = visits.groupBy("user").cogroup(few.groupBy("user"))
+    ours = [
+        skew_groupby(visits, "user").cogroup(skew_groupby(few, "user")),
+        skew_groupby(visits, "user").cogroup(few.groupBy("user")),
+        visits.groupBy("user").cogroup(skew_groupby(few, "user")),  # type: ignore[arg-type]
+    ]
+    found = [sorted(each.applyInPandas(sizes, "left long, right long").collect()) for each in [stock, *ours]]
+    assert found == [found[0]] * 4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"strategy": "dchoise"},
+            f"strategy is 'dchoise'; it must be one of {', '.join(STRATEGIES)}; did you mean 'dchoices'?",
+        ),
+        ({"partitions": 0}, "partitions is 0; it must be a whole number of at least 1."),
+        ({"partitions": 2.5}, "partitions is 2.5; it must be a whole number of at least 1."),
+        ({"theta": 0}, "theta is 0; it must be a share above 0 and at most 1."),
+        ({"theta": "x"}, "theta is 'x'; it must be a share above 0 and at most 1."),
+        ({"epsilon": 1.0}, "epsilon is 1.0; it must be a share between 0 and 1."),
+        ({"choices": 1}, "choices is 1; it must be a whole number of at least 2."),
+        (
+            {"choices": 9, "partitions": 8},
+            "choices is 9; it must be a whole number from 2 to the 8 partitions.",
+        ),
+        (
+            {"sketch_capacity": 10, "theta": 0.01},
+            "sketch_capacity is 10; it must be a whole number from 1/theta = 100 to 16777216.",
+        ),
+        ({"hot": []}, "hot is empty; name at least one key, or leave hot out."),
+        ({"hot": "UA"}, "hot is 'UA'; it must be a list of keys, or a dict from key to share."),
+        ({"hot": {"UA": 2}}, "share of a hot key is 2; it must be above 0 and at most 1."),
+    ],
+)
+def test_a_wrong_option_is_refused_in_one_sentence(visits: DataFrame, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(SaltwiseValueError) as error:
+        skew_groupby(visits, "user", **options)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("hint", "message"),
+    [
+        (
+            "SKEW_GROUPBY(pgk)",
+            f"strategy is 'pgk'; it must be one of {', '.join(STRATEGIES)}; did you mean 'pkg'?",
+        ),
+        (
+            "SKEW_GROUPBY(pkg, 'partition=3')",
+            "option is 'partition'; it must be one of choices, epsilon, hot, partitions, placement.cost, "
+            "placement.function, sketch.capacity, strategy, theta; did you mean 'partitions'?",
+        ),
+        (
+            "SKEW_GROUPBY('theta=2')",
+            "theta is 2; it must be a share above 0 and at most 1.",
+        ),
+        (
+            "SKEW_GROUPBY('partitions=many')",
+            "partitions is 'many'; it must be a number.",
+        ),
+        (
+            "SKEW_GROUPBY(pkg, dchoices)",
+            "SKEW_GROUPBY got (pkg, dchoices); it takes a strategy first and then 'option=value' strings, such as "
+            "SKEW_GROUPBY(dchoices, 'partitions=200').",
+        ),
+        (
+            """SKEW_GROUPBY(pkg, 'hot=[{"key": ["a", 1]}]')""",
+            'hot key ["a",1] has 2 values; it must have one for each of the 1 grouping columns.',
+        ),
+        (
+            """SKEW_GROUPBY(pkg, 'hot=[{"key": ["a"]}]')""",
+            'hot key value "a" is not of type BIGINT; give a value of that type.',
+        ),
+        (
+            "SKEW_GROUPBY(pkg, 'hot=UA')",
+            'hot is UA; it must be a list such as [{"key": ["UA"], "share": 0.17}]; share may be left out.',
+        ),
+    ],
+)
+def test_a_wrong_hint_is_refused_in_one_sentence(spark: SparkSession, hint: str, message: str) -> None:
+    with pytest.raises(PySparkException) as error:
+        spark.sql(f"SELECT /*+ {hint} */ id, collect_list(1) FROM range(10) GROUP BY id").collect()
+    assert str(error.value).splitlines()[0] == message
+
+
+def test_options_are_spelled_as_the_hint_reads_them() -> None:
+    options = SkewOptions("DChoices", partitions=7, theta=0.5, sketch_capacity=8)
+    assert options.hint() == ["dchoices", "partitions=7", "theta=0.5", "sketch.capacity=8"]
+
+
+def test_hot_keys_of_several_columns_are_tuples() -> None:
+    assert hot_json([("UA", None, Decimal("1.5"))]) == '[{"key": ["UA", null, "1.5"]}]'
+
+
+@pytest.mark.parametrize(
+    "shuffle", ["df.repartition(5)", "df.repartition(5, 'v')", "df.repartition(5).where('v >= 0')"]
+)
+def test_the_hint_outlives_the_stages_that_aqe_runs_below_it(
+    spark: SparkSession, plan_that_ran: Callable[[], str], shuffle: str
+) -> None:
+    df = spark.range(0, 1000, 1, 4).selectExpr("id % 3 AS k", "id AS v")
+    grouped = skew_groupby(eval(shuffle, {"df": df}), "k", strategy="pkg").agg(F.sum("v"))
+    assert len(grouped.collect()) == 3
+    final = plan_that_ran()
+    assert "isFinalPlan=true" in final
+    assert "SkewRoute" in final

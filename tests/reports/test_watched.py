@@ -1,0 +1,150 @@
+"""The tab in Spark's UI, the event log, and what a session that observes tells: in applications of their own."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from saltwise.advise.event_log import event_logs
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.slow
+TAB = '<a class="nav-link" href="/saltwise/">'
+
+
+def watched(folder: Path, *confs: str) -> dict[str, Any]:
+    options = [option for conf in confs for option in ("--conf", conf)]
+    done = subprocess.run(
+        [sys.executable, ROOT / "tests" / "reports" / "watched.py", folder, *options],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def cells(page: str) -> list[list[str]]:
+    """Return the rows of the tables of a page, as text."""
+    rows = re.findall(r"<tr>(.*?)</tr>", page, re.DOTALL)
+    return [
+        [
+            re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", cell)).strip()
+            for cell in re.findall(r"<td.*?>(.*?)</td>", row, re.DOTALL)
+        ]
+        for row in rows
+    ]
+
+
+def group_events(folder: Path) -> list[dict[str, Any]]:
+    """Return our events of groups in the event log of a folder."""
+    [log] = event_logs(folder)
+    return [json.loads(line) for line in log.lines() if b"saltwise.report.GroupByEvent" in line]
+
+
+@pytest.fixture(scope="module")
+def application(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+    folder = tmp_path_factory.mktemp("events")
+    return watched(folder, "spark.saltwise.report.keys=true"), folder
+
+
+def test_the_tab_tells_what_ran_and_why_not(application: tuple[dict[str, Any], Path]) -> None:
+    found, _ = application
+    assert TAB in found["home"]
+    ran = [(row[1].split(" by ")[0], row[2]) for row in cells(found["page"]) if len(row) == 9]
+    by_placement = "Spark's own plan; with mode=on: placement, if spark.saltwise.placement.enabled is true"
+    assert ("Window", by_placement) in ran
+    assert ("FlatMapGroupsInPandas", by_placement) in ran
+    assert any(what.startswith("auto: ") for _, what in ran)
+    assert any(what == "dchoices" for _, what in ran)
+    assert any("with mode=on: auto" in what for _, what in ran)
+    assert any("with mode=on: dchoices" in what for _, what in ran)
+    assert any("the map side already combines them" in what for _, what in ran)
+
+
+def test_a_skewed_worker_shows_as_one(application: tuple[dict[str, Any], Path]) -> None:
+    found, _ = application
+    windows = [row for row in cells(found["page"]) if len(row) == 9 and row[1].startswith("Window")]
+    assert windows
+    for row in windows:
+        assert row[3] == "400,000"
+        assert row[4] == "8"
+        assert float(row[6]) > 5
+
+
+def test_a_query_that_failed_is_told_with_the_rows_of_the_task_that_failed(
+    application: tuple[dict[str, Any], Path],
+) -> None:
+    found, folder = application
+    [row] = [row for row in cells(found["page"]) if len(row) == 9 and row[1].startswith("FlatMapGroups")]
+    assert row[8].startswith("failed after ")
+    [failed] = [event for event in group_events(folder) if event["failed"]]
+    assert failed["operator"] == "FlatMapGroupsInPandas"
+    assert failed["most"] >= 300_000
+
+
+@pytest.mark.classic("read an event")
+def test_events_of_older_and_newer_versions_are_read(
+    application: tuple[dict[str, Any], Path], spark: SparkSession
+) -> None:
+    _, folder = application
+    json_protocol: Any = spark._jvm.org.apache.spark.util.JsonProtocol  # type: ignore[union-attr]
+    [event] = [event for event in group_events(folder) if event["failed"]]
+    assert json_protocol.sparkEventFromJson(json.dumps(event)).failed()
+    del event["failed"]
+    read = json_protocol.sparkEventFromJson(json.dumps({**event, "newer": [1]}))
+    assert not read.failed()
+    assert read.most() == event["most"]
+
+
+def test_hot_keys_are_named_where_the_conf_allows_it(application: tuple[dict[str, Any], Path], tmp_path: Path) -> None:
+    found, _ = application
+    with_keys = [page for page in found["groups"] if "<h4>Hot keys</h4>" in page]
+    assert len(with_keys) == 2  # what auto combined, and what dchoices routed
+    assert all("<td>hot</td>" in page for page in with_keys)
+    hidden = watched(tmp_path)
+    assert not any("<td>hot</td>" in page for page in hidden["groups"])
+    assert any(re.search(r"<td>[0-9a-f]{16}</td>", page) for page in hidden["groups"])
+
+
+def test_functions_go_by_their_own_names(application: tuple[dict[str, Any], Path]) -> None:
+    found, _ = application
+    functions = [value for page in found["groups"] for value in re.findall(r"Functions</th><td>(.*?)</td>", page)]
+    assert sorted(functions) == ["count"] * 2 + ["percentile_approx"] * 2 + ["sum"] * 2
+
+
+def test_the_event_log_has_our_events_as_json(application: tuple[dict[str, Any], Path]) -> None:
+    from saltwise.advise.application import executions
+
+    _, folder = application
+    [log] = event_logs(folder)
+    events = group_events(folder)
+    assert {event["operator"] for event in events} >= {"Window", "HashAggregate"}
+    assert {tuple(event["keys"]) for event in events} == {("k",), ("name",)}  # name is upper(k)
+    told = [hot for execution in executions(log.lines(), with_keys=True) for hot in execution.hot_keys.values()]
+    assert any(key.startswith("hot (") for each in told for key in each)
+
+
+def test_savings_compare_the_same_query_with_a_hint_and_without(application: tuple[dict[str, Any], Path]) -> None:
+    found, _ = application
+    # The list and the routed aggregate; not the sum, the window, and the function that failed.
+    ran_both_ways = r"-?[\d.]+ s saved by 2 queries that ran with Saltwise and without it; 2 others ran one way only\."
+    assert re.match(ran_both_ways, found["savings"])
+
+
+def test_one_conf_turns_it_off(tmp_path: Path) -> None:
+    found = watched(tmp_path, "spark.saltwise.ui.enabled=false")
+    assert TAB not in found["home"]
+    [log] = [
+        file
+        for file in tmp_path.rglob("*")
+        if file.is_file() and not file.name.startswith(".") and "appstatus" not in file.name
+    ]
+    assert b"saltwise.report" not in log.read_bytes()
