@@ -71,7 +71,7 @@ def commands(venv: Path, wheel: Path, version: str, select: str) -> list[list[st
         [] if (venv / "bin" / "pip").exists() else [[sys.executable, "-m", "venv", venv]]
     )
     # Other files may import what only the newest environment has.
-    files = [path for path in sorted(ROOT.glob("tests/test_*.py")) if "mark.smoke" in path.read_text()]
+    files = [path for path in sorted(ROOT.glob("tests/**/test_*.py")) if "mark.smoke" in path.read_text()]
     smoke: list[str | Path] = [
         "-q",
         "-m",
@@ -79,7 +79,6 @@ def commands(venv: Path, wheel: Path, version: str, select: str) -> list[list[st
         "-p",
         "no:cacheprovider",
         "--import-mode=importlib",
-        "--rootdir=tests",
         *files,
     ]
     return [
