@@ -7,7 +7,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 WHEEL := dist/saltwise-*.whl
 
-.PHONY: demo test test-connect test-all test-matrix test-cluster bench bench-quick lint wheel docs clean
+.PHONY: demo test test-unit test-connect test-all test-matrix test-cluster bench bench-quick lint wheel docs clean
 
 demo: .venv/installed
 	$(BIN)/saltwise demo
@@ -19,6 +19,10 @@ TWO_AT_ONCE := -n 2 --dist worksteal
 test: lint
 	$(BIN)/pytest $(TWO_AT_ONCE) -m "not bench" $(PYTEST_ARGS)
 	$(BIN)/pytest --connect $(TWO_AT_ONCE) -m smoke
+
+# All that starts no JVM.
+test-unit: .venv/installed
+	$(BIN)/pytest $(TWO_AT_ONCE) tests/unit $(PYTEST_ARGS)
 
 # Every test that has a session, over Spark Connect: a process has one kind of session alone.
 test-connect: .venv/installed
