@@ -387,8 +387,10 @@ def test_runs_of_any_lengths_give_stock_answers(spark: SparkSession, lengths: li
 
 
 @settings(max_examples=settings().max_examples // 10)
-@given(bursts=st.lists(st.tuples(st.integers(0, 5), st.integers(1, 120)), min_size=1, max_size=25))
-@pytest.mark.parametrize("memory", ["1", "12k", "100k"])
+@given(
+    memory=st.sampled_from(["1", "12k", "100k"]),
+    bursts=st.lists(st.tuples(st.integers(0, 5), st.integers(1, 120)), min_size=1, max_size=25),
+)
 def test_keys_that_come_and_go_leave_their_states_behind(
     spark: SparkSession, with_conf: WithConf, memory: str, bursts: list[tuple[int, int]]
 ) -> None:

@@ -26,7 +26,7 @@ def drawn(spark: SparkSession) -> Iterator[None]:
 
 
 # Each example costs three jobs of Spark.
-few = settings(max_examples=settings().max_examples // 5)
+few = settings(max_examples=settings().max_examples // 10)
 
 INTS = ["NULL", "0", "1", "2", "3", "-7", "2147483647"]
 DOUBLES = ["NULL", "double('NaN')", "-0.0D", "0.0D", "double('-inf')", "1.5D", "2.25D"]
@@ -158,7 +158,7 @@ def hot_keys(draw: st.DrawFn) -> tuple[str, str]:
 
 
 @given(tables(), hot_keys(), st.lists(st.sampled_from(AGGREGATES), min_size=1, max_size=3), st.integers(2, 9))
-@settings(max_examples=settings().max_examples // 10)
+@settings(max_examples=settings().max_examples // 20)
 def test_any_hot_keys_give_the_same_answers(
     spark: SparkSession, agree: Agree, table: str, hot: tuple[str, str], aggregates: list[str], partitions: int
 ) -> None:
