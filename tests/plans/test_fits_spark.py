@@ -103,6 +103,8 @@ def changed(which: str, change: Callable[[bytes], bytes], name: str, content: by
     return change(content) if name == f"org/apache/spark/sql/{which}.class" else content
 
 
+# Each starts a Spark of its own. The test above shows the same for a link that is missing.
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("jars", "change", "lacking"),
     [
@@ -111,7 +113,6 @@ def changed(which: str, change: Callable[[bytes], bytes], name: str, content: by
             partial(without, "execution/RecordBinaryComparator"),
             "org.apache.spark.sql.execution.RecordBinaryComparator",
             id="a class that only tasks use has another name",
-            marks=pytest.mark.full,
         ),
         pytest.param(
             "spark-catalyst_*.jar",
@@ -124,7 +125,6 @@ def changed(which: str, change: Callable[[bytes], bytes], name: str, content: by
             renamed,
             "StringType.supportsBinaryEquality",
             id="a method has another name that tells collations apart",
-            marks=pytest.mark.full,
         ),
         pytest.param(
             "spark-sql_*.jar",
@@ -165,6 +165,7 @@ def test_a_class_that_cannot_link_leaves_the_plan_alone_and_logs_once(spark: Spa
     assert "java.lang.NoClassDefFoundError: org/apache/spark/sql/saltwise/routing/SkewReceiveExec" in log
 
 
+@pytest.mark.full
 def test_a_rule_whose_plan_spark_would_refuse_leaves_the_plan_alone(spark: SparkSession, tmp_path: Path) -> None:
     # As an operator, the worker of a key refuses a hash and a text, since they have two types.
     name = "org/apache/spark/sql/saltwise/placement/PlaceKey.class"
@@ -182,12 +183,13 @@ def test_a_rule_whose_plan_spark_would_refuse_leaves_the_plan_alone(spark: Spark
     assert "IllegalStateException: PlaceGroups made a plan that is not resolved" in log
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("missing", "part"),
     [
         ("placement/PlaceKey", "PlaceGroups"),
-        pytest.param("report/GroupsOfPlan", "GroupByListener", marks=pytest.mark.full),
-        pytest.param("report/Reports$", "Reports", marks=pytest.mark.full),
+        ("report/GroupsOfPlan", "GroupByListener"),
+        ("report/Reports$", "Reports"),
     ],
 )
 def test_a_part_that_cannot_be_loaded_ends_neither_queries_nor_the_application(
