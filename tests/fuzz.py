@@ -62,9 +62,9 @@ from saltwise.placement.store import PlacementStore
 from saltwise.rebalancing.key_group_history import KeyGroupHistory
 from saltwise.sketches.sliding_counts import SlidingCounts
 from saltwise.sketches.space_saving import SpaceSaving
-from saltwise.spark.state_folder import COMMIT, Commit, StateFolder, StatefulAggregateError
-from saltwise.spark.state_folder import FORMAT as STATE
-from saltwise.spark.state_folder import VERSION as STATE_VERSION
+from saltwise.spark.kept_state.folder import COMMIT, Commit, StateFolder, StatefulAggregateError
+from saltwise.spark.kept_state.folder import FORMAT as STATE
+from saltwise.spark.kept_state.folder import VERSION as STATE_VERSION
 from saltwise.splitting.compiled_hash import worker_of
 from saltwise.splitting.head_split import head_splits
 from saltwise.versioned_json import MAX_DEPTH, dump_versioned

@@ -20,9 +20,9 @@ from tests.conftest import WithConf
 import saltwise
 from saltwise import SaltwiseError, SaltwiseValueError
 from saltwise.cli import commands
-from saltwise.spark import audit as module
-from saltwise.spark import explain
-from saltwise.spark.answers import compare
+from saltwise.spark.reports import audit as module
+from saltwise.spark.reports import explain
+from saltwise.spark.reports.answers import compare
 
 VALUES = st.recursive(
     st.none() | st.integers(-3, 3) | st.floats(width=32) | st.text("ab", max_size=2),

@@ -19,9 +19,9 @@ from saltwise.options import EPSILON, MAX_CAPACITY, SettledOptions, SkewOptions,
 from saltwise.placement.function_json import from_json
 from saltwise.placement.hash_pair import HashPair
 from saltwise.placement.partition_function import UniformHash
-from saltwise.spark import key_weights
-from saltwise.spark.grouping import Grouping
-from saltwise.spark.placed_groups import partition_function_json
+from saltwise.spark.grouping import key_weights
+from saltwise.spark.grouping.planned_placement import partition_function_json
+from saltwise.spark.grouping.request import Grouping
 from saltwise.strategies import PLACEMENT, ROUTING, STRATEGIES, StrategyName
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def test_placed_groups_go_by_the_confs_of_the_session(
         asked.append((cost, capacity))
         return weights_of(df, keys, cost, capacity)
 
-    monkeypatch.setattr("saltwise.spark.placed_groups.weights_of", spy)
+    monkeypatch.setattr("saltwise.spark.grouping.planned_placement.weights_of", spy)
     confs = {"spark.saltwise.placement.cost": "rows^2", "spark.saltwise.sketch.capacity": 50}
     with with_conf(confs):
         partition_function_json(Grouping(rows, ("k",), SkewOptions("readj", partitions=4)))

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 import saltwise
 from saltwise import SaltwiseError, SaltwiseValueError
-from saltwise.spark.state_batches import StateBatch, window_of
-from saltwise.spark.state_report import StateReport
-from saltwise.spark.steering import Steering, SteeringOptions, follow
+from saltwise.spark.moving_state.batches import StateBatch, window_of
+from saltwise.spark.moving_state.report import StateReport
+from saltwise.spark.moving_state.steering import Steering, SteeringOptions, follow
 
 ROOT = Path(__file__).parent.parent
 MB = 1 << 20

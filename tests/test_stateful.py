@@ -22,7 +22,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from saltwise import SaltwiseError, StatefulAggregate
-from saltwise.spark.state_folder import FORMAT, VERSION, StatefulAggregateError
+from saltwise.spark.kept_state.folder import FORMAT, VERSION, StatefulAggregateError
 from saltwise.versioned_json import dump_versioned
 
 if TYPE_CHECKING:

@@ -24,11 +24,11 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, StructField, Stru
 
 from ...errors import SaltwiseValueError
 from ...strategies import ROUTING
-from ..arrow_engine import WORKER, check_travels, routed, task_number, with_names
+from ..columns import as_column
 from ..compat import call_of
-from ..grouping import Grouping
-from ..key_columns import as_column
-from ..mergeable import NULL_IS_A_VALUE, RULES
+from ..grouping.request import Grouping
+from ..two_phases.arrow_groups import WORKER, check_travels, routed, task_number, with_names
+from ..two_phases.merge_rules import NULL_IS_A_VALUE, RULES
 from .bound_aggregators import AT, STATES, BoundAggregator, BoundAggregators
 from .map_side import combine
 from .protocol import Aggregator
@@ -183,7 +183,7 @@ def _as(column: Column, field: StructField) -> Column:
 DISTINCT: dict[str, Callable[..., Column]] = {"count": F.count_distinct, "sum": F.sum_distinct}
 
 OF_TWO = ("corr", "covar_pop", "covar_samp", "regr_")
-"""How the names of functions of two columns begin, beside those of :mod:`saltwise.spark.mergeable`."""
+"""How the names of functions of two columns begin, beside those of :mod:`saltwise.spark.two_phases.merge_rules`."""
 
 
 def _split(column: Column, name: str) -> tuple[Callable[[list[Column]], Column], list[Column]]:

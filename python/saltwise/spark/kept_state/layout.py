@@ -8,13 +8,13 @@ import pandas as pd
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import pandas_udf
 
-from ..placement.key_groups import KeyGroups
-from .arrow_engine import WORKER, worker_numbers
+from ...placement.key_groups import KeyGroups
+from ..two_phases.arrow_groups import WORKER, worker_numbers
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from ..placement.partition_function import PartitionFunction
+    from ...placement.partition_function import PartitionFunction
 
 HASH, NUMBER = "hash", "number"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Row
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from ..tables import Printable, counted
+from ...tables import Printable, counted
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import QueryProgressEvent

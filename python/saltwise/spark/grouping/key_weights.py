@@ -9,11 +9,11 @@ import numpy as np
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, MapType, NumericType, StringType, StructType
 
-from ..errors import SaltwiseValueError, check_whole
-from ..options import MAX_CAPACITY, SettledOptions, SkewOptions, settle
-from ..placement.history import COUNTERS_PER_KEY, Aims, Weights, check_weight, keys_to_track
-from .key_columns import quoted
-from .session import require_plugin, session_options
+from ...errors import SaltwiseValueError, check_whole
+from ...options import MAX_CAPACITY, SettledOptions, SkewOptions, settle
+from ...placement.history import COUNTERS_PER_KEY, Aims, Weights, check_weight, keys_to_track
+from ..columns import quoted
+from ..session import require_plugin, session_options
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -6,17 +6,17 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..errors import SaltwiseValueError
-from ..options import SettledOptions, SkewOptions, settle
-from ..strategies import STRATEGIES
-from .key_columns import as_column, flattened
-from .session import session_options
+from ...errors import SaltwiseValueError
+from ...options import SettledOptions, SkewOptions, settle
+from ...strategies import STRATEGIES
+from ..columns import as_column, flattened
+from ..session import session_options
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from ..placement.partition_function import PartitionFunction
-    from ..placement.store import PlacementStore
+    from ...placement.partition_function import PartitionFunction
+    from ...placement.store import PlacementStore
 
 
 @dataclass(frozen=True)

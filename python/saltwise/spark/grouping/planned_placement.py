@@ -6,15 +6,15 @@ from typing import Any
 
 from pyspark.sql import functions as F
 
-from ..errors import SaltwiseValueError
-from ..placement.construct import construct
-from ..placement.function_json import to_json
-from ..placement.history import RESOURCES, Aims
-from ..placement.partition_function import PartitionFunction
-from ..placement.store import PlacementStore
-from ..strategies import PLANNED_AHEAD
-from .grouping import Grouping
+from ...errors import SaltwiseValueError
+from ...placement.construct import construct
+from ...placement.function_json import to_json
+from ...placement.history import RESOURCES, Aims
+from ...placement.partition_function import PartitionFunction
+from ...placement.store import PlacementStore
+from ...strategies import PLANNED_AHEAD
 from .key_weights import COSTS, key_capacity, weights_of
+from .request import Grouping
 
 BY_STRATEGY = ("auto", *PLANNED_AHEAD)
 

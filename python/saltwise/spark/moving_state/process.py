@@ -1,6 +1,6 @@
 """The process that plans moves where `spark.saltwise.state.planner` is set. The plugin starts it beside the driver.
 
-    python -m saltwise.spark.state_process PLANNER MAX_MIGRATION EVERY
+    python -m saltwise.spark.moving_state.process PLANNER MAX_MIGRATION EVERY
 
 It ends with its standard input, which the driver holds open.
 """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..errors import SaltwiseError
-from .session import plugin_loaded, session_options
+from ...errors import SaltwiseError
+from ..session import plugin_loaded, session_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..errors import SaltwiseError
-from ..tables import Printable, Table
+from ...errors import SaltwiseError
+from ...tables import Printable, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, DecimalType, DoubleType, FloatType
 
-from ..errors import SaltwiseValueError
-from .aggregate_calls import Call
-from .compat import call_of
+from ...errors import SaltwiseValueError
+from ..aggregate_calls import Call
+from ..compat import call_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..errors import SaltwiseValueError
-from ..options import SkewOptions
-from ..tables import Printable, Table
-from .session import require_plugin
-from .spark_errors import SPARK_ERRORS, refused_query
+from ...errors import SaltwiseValueError
+from ...options import SkewOptions
+from ...tables import Printable, Table
+from ..session import require_plugin
+from ..spark_errors import SPARK_ERRORS, refused_query
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

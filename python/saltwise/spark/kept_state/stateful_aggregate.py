@@ -1,8 +1,8 @@
 """Running aggregates for foreachBatch. The groups are Parquet files, which change only where a batch has rows for them.
 
-:mod:`saltwise.spark.state_folder` keeps the files. Those of a unit change together. Where keys are placed one by one, a
-worker's groups are a unit. Where key groups are placed, each of them is a unit, and a move changes no file. What a
-worker holds of keys that are split is a unit of its own.
+:mod:`saltwise.spark.kept_state.folder` keeps the files. Those of a unit change together. Where keys are placed one by
+one, a worker's groups are a unit. Where key groups are placed, each of them is a unit, and a move changes no file. What
+a worker holds of keys that are split is a unit of its own.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.sql.types import DecimalType, StructType
 
-from ..errors import SaltwiseError, SaltwiseValueError, check_whole
-from ..options import PLACEMENT_CAPACITY
-from ..placement.construct import ALGORITHMS
-from ..placement.hash_pair import HashPair
-from ..placement.history import (
+from ...errors import SaltwiseError, SaltwiseValueError, check_whole
+from ...options import PLACEMENT_CAPACITY
+from ...placement.construct import ALGORITHMS
+from ...placement.hash_pair import HashPair
+from ...placement.history import (
     COUNTERS_PER_KEY,
     EPSILON,
     WINDOW,
@@ -33,22 +33,22 @@ from ..placement.history import (
     Weights,
     keys_to_track,
 )
-from ..placement.key_groups import KeyGroups
-from ..rebalancing.key_group_history import KeyGroupHistory
-from ..rebalancing.rounds import PLANNERS
-from ..sketches.sliding_counts import SlidingCounts
-from ..splitting.compiled_hash import Longs
-from ..splitting.head_split import HeadSplit, head_splits
-from .arrow_engine import WITHOUT_HASH, holds_type
-from .key_columns import quoted
-from .mergeable import RULES, Mergeable, two_phases
-from .placing import HASH, NUMBER, placed, worker_of
-from .state_folder import UNIT, Commit, StateFolder, StatefulAggregateError, has_user_type
+from ...placement.key_groups import KeyGroups
+from ...rebalancing.key_group_history import KeyGroupHistory
+from ...rebalancing.rounds import PLANNERS
+from ...sketches.sliding_counts import SlidingCounts
+from ...splitting.compiled_hash import Longs
+from ...splitting.head_split import HeadSplit, head_splits
+from ..columns import quoted
+from ..two_phases.arrow_groups import WITHOUT_HASH, holds_type
+from ..two_phases.merge_rules import RULES, Mergeable, two_phases
+from .folder import UNIT, Commit, StateFolder, StatefulAggregateError, has_user_type
+from .layout import HASH, NUMBER, placed, worker_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from ..placement.partition_function import PartitionFunction
+    from ...placement.partition_function import PartitionFunction
 
 ROWS, SPLIT, SEEN = "rows", "split", "seen"
 KEY_GROUPS_PER_WORKER = 32
@@ -82,7 +82,7 @@ class StatefulAggregate:
         path: a folder that the driver and all executors see under this name. It is made if it does not exist.
         keys: names of the columns to group by.
         aggregates: name in the result, to a Column that is one call of a function that merges: any of
-            ``saltwise.spark.mergeable.RULES``, without DISTINCT. ``F.expr`` adds a FILTER.
+            ``saltwise.spark.two_phases.merge_rules.RULES``, without DISTINCT. ``F.expr`` adds a FILTER.
         workers: N, the number of partitions of the state. It may differ from the run before.
         strategy: level, readj, scan or redist; flux, milp, albic, elb, clb or uhlb.
         key_groups: p, for a new folder; 32 for each worker by default.

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from py4j.protocol import Py4JError
 
-from ..errors import SaltwiseError, SaltwiseValueError, check_whole
-from ..rebalancing.adaptation import adapt
-from ..rebalancing.rounds import PLANNERS, Budget, decide, unevenness
-from ..sizes import bytes_of
-from .state_batches import LOADS, StateBatch, window_of
-from .state_report import BatchLoads, Move, Round, StateReport
+from ...errors import SaltwiseError, SaltwiseValueError, check_whole
+from ...rebalancing.adaptation import adapt
+from ...rebalancing.rounds import PLANNERS, Budget, decide, unevenness
+from ...sizes import bytes_of
+from .batches import LOADS, StateBatch, window_of
+from .report import BatchLoads, Move, Round, StateReport
 
 _LOG = logging.getLogger(__name__)
 _POLL_MILLIS = 500

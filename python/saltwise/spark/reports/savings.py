@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from ..tables import Printable, Table, counted
-from .session import require_plugin
+from ...tables import Printable, Table, counted
+from ..session import require_plugin
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,14 +18,14 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, IntegerType, MapType, NumericType, StructField, StructType
 
-from .._jit import COMPILED
-from ..errors import SaltwiseError, SaltwiseValueError
-from ..options import SettledOptions
-from ..splitting.router import Router
-from ..strategies import STRATEGIES
-from .aggregate_calls import Call
-from .key_columns import as_column, flattened, quoted
-from .mergeable import Mergeable, mergeable, mergeable_call
+from ..._jit import COMPILED
+from ...errors import SaltwiseError, SaltwiseValueError
+from ...options import SettledOptions
+from ...splitting.router import Router
+from ...strategies import STRATEGIES
+from ..aggregate_calls import Call
+from ..columns import as_column, flattened, quoted
+from .merge_rules import Mergeable, mergeable, mergeable_call
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

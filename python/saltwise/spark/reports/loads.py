@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ..errors import SaltwiseError
-from ..tables import Printable, Table
-from .compat import is_connect, status_store
+from ...errors import SaltwiseError
+from ...tables import Printable, Table
+from ..compat import is_connect, status_store
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

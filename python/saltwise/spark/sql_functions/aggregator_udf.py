@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...errors import SaltwiseError, SaltwiseValueError
-from .protocol import Aggregator
+from ..aggregators.protocol import Aggregator
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +42,7 @@ def register_aggregator(spark: SparkSession, name: str, aggregator: Aggregator) 
         from pyspark.sql.pandas.functions import pandas_udf
     except ImportError as error:
         raise SaltwiseError(f"register_aggregator needs {error.name}: run pip install 'saltwise[arrow]'.") from error
-    from .plan import type_of
+    from ..aggregators.plan import type_of
 
     returns = type_of(spark, aggregator.returns)
     if returns.typeName() == "struct":

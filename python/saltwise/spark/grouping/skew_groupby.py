@@ -8,20 +8,20 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
-from ..errors import SaltwiseError, SaltwiseValueError
-from ..options import SkewOptions, hot_json
-from ..strategies import PLANNED_AHEAD, ROUTING, RoutingName, StrategyName
-from .aggregators.protocol import Aggregator
-from .grouping import Grouping
-from .session import require_plugin
+from ...errors import SaltwiseError, SaltwiseValueError
+from ...options import SkewOptions, hot_json
+from ...strategies import PLANNED_AHEAD, ROUTING, RoutingName, StrategyName
+from ..aggregators.protocol import Aggregator
+from ..session import require_plugin
+from .request import Grouping
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
     from pyspark.sql.group import GroupedData
     from pyspark.sql.types import StructType
 
-    from ..placement.partition_function import PartitionFunction
-    from ..placement.store import PlacementStore
+    from ...placement.partition_function import PartitionFunction
+    from ...placement.store import PlacementStore
 
 EngineName = Literal["plugin", "arrow"]
 """What runs a group-by: the plugin, or Spark's public functions alone."""
@@ -53,7 +53,7 @@ class SkewGroupedData:
         """Spark's GroupedData below the hint, or that of the arrow engine."""
         grouping = self._grouping
         if self._engine == "arrow":
-            arrow = _module("arrow_engine", "engine='arrow' needs", "arrow")
+            arrow = _module("..two_phases.arrow_groups", "engine='arrow' needs", "arrow")
             return arrow.ArrowGroups(grouping.rows, grouping.cols, grouping.settle(ROUTING, "dchoices"))
         options = grouping.options
         if self._plans_ahead:
@@ -77,7 +77,7 @@ class SkewGroupedData:
             SaltwiseError: numpy is not installed.
         """
         if any(isinstance(expr, Aggregator) for expr in exprs):
-            plan = _module("aggregators.plan", "Aggregators need", "aggregates")
+            plan = _module("..aggregators.plan", "Aggregators need", "aggregates")
             return plan.aggregate(self._grouping, exprs, observation)  # type: ignore[no-any-return]
         if observation is not None:
             raise SaltwiseValueError("observation is given, and there is no Aggregator to observe: leave it out.")
@@ -135,8 +135,8 @@ class SkewGroupedData:
         [Row(k='a', v=3), Row(k='b', v=3)]
         """
         if merge is not None:
-            split_groups = _module("split_groups", "merge= needs", "arrow")
-            return split_groups.apply_split(self._grouping, func, schema, merge)  # type: ignore[no-any-return]
+            pandas_merge = _module(".pandas_merge", "merge= needs", "arrow")
+            return pandas_merge.apply_split(self._grouping, func, schema, merge)  # type: ignore[no-any-return]
         if self._engine == "arrow":
             raise SaltwiseError("engine='arrow' places no groups: give merge=, or group by the plugin.")
         return self._grouped.applyInPandas(func, schema)  # type: ignore[no-any-return]
@@ -261,10 +261,9 @@ def skew_groupby(
             run to run. A store plans the next function by ``level``, in a pass over the key columns before the query
             runs.
         engine: ``plugin``, or ``arrow`` for a session without it. Then rows are routed by ``mapInArrow`` to the same
-            workers, and aggregates are merged by Spark's public functions. It has the limits of
-            :class:`saltwise.spark.arrow_engine.ArrowGroups`, uses ``dchoices`` where no strategy is named, and takes
-            neither ``auto``, ``hot``, ``cost`` nor ``placement``. The package has to be installed where Spark's Python
-            workers run.
+            workers, and aggregates are merged by Spark's public functions. The package must be installed where Spark's
+            Python workers run. Without a strategy it uses ``dchoices``. It takes neither ``auto``, ``hot``, ``cost``
+            nor ``placement``. :class:`saltwise.spark.two_phases.arrow_groups.ArrowGroups` has its other limits.
 
     Raises:
         SaltwiseValueError: an option is out of range, or the engine has no use for it.
@@ -301,7 +300,7 @@ def skew_groupby(
     return SkewGroupedData(grouping, engine)
 
 
-_PLACED_GROUPS = ("placed_groups", "placement needs", "arrow")
+_PLACED_GROUPS = (".planned_placement", "placement needs", "arrow")
 
 
 def _module(name: str, needs: str, extra: str) -> Any:
@@ -311,6 +310,6 @@ def _module(name: str, needs: str, extra: str) -> Any:
         SaltwiseError: something is missing; the message names the extra that brings it.
     """
     try:
-        return import_module(f".{name}", __package__)
+        return import_module(name, __package__)
     except ImportError as error:
         raise SaltwiseError(f"{needs} {error.name}: run pip install 'saltwise[{extra}]'.") from error

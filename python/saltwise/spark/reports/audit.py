@@ -9,14 +9,14 @@ from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import SaltwiseError, SaltwiseValueError, check_whole
-from ..tables import Printable, Table, counted
+from ...errors import SaltwiseError, SaltwiseValueError, check_whole
+from ...tables import Printable, Table, counted
+from ..compat import analysed_plan, is_answer_of_command, is_connect, physical_plan
+from ..session import require_plugin
+from ..spark_errors import SPARK_ERRORS, refused_query
 from .answers import Comparison, compare
-from .compat import analysed_plan, is_answer_of_command, is_connect, physical_plan
 from .explain import confs, one_select, reason_in
 from .loads import measured_tasks
-from .session import require_plugin
-from .spark_errors import SPARK_ERRORS, refused_query
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

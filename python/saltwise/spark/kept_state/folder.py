@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
-from ..errors import SaltwiseError, check_whole
-from ..placement.function_json import PartitionFormatError
-from ..placement.history import (
+from ...errors import SaltwiseError, check_whole
+from ...placement.function_json import PartitionFormatError
+from ...placement.history import (
     Placement,
     PlacementHistory,
     costs_from_content,
@@ -34,10 +34,10 @@ from ..placement.history import (
     counts_from_content,
     counts_to_content,
 )
-from ..placement.store import local_folder
-from ..rebalancing.key_group_history import KeyGroupHistory
-from ..sketches.sliding_counts import SlidingCounts
-from ..versioned_json import PART, VersionedJsonError, dump_versioned, load_versioned, replace_file
+from ...placement.store import local_folder
+from ...rebalancing.key_group_history import KeyGroupHistory
+from ...sketches.sliding_counts import SlidingCounts
+from ...versioned_json import PART, VersionedJsonError, dump_versioned, load_versioned, replace_file
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..rebalancing.cluster import Cluster
-from ..rebalancing.rounds import Window
-from ..rebalancing.traffic import Traffic
-from .state_report import BatchLoads
+from ...rebalancing.cluster import Cluster
+from ...rebalancing.rounds import Window
+from ...rebalancing.traffic import Traffic
+from .report import BatchLoads
 
 LOADS = ("time", "rows")
 """What the load of a state partition may be."""

@@ -26,10 +26,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ..errors import SaltwiseValueError
-from ..strategies import ROUTING
-from .arrow_engine import WORKER, routed, with_names
-from .grouping import Grouping
+from ...errors import SaltwiseValueError
+from ...strategies import ROUTING
+from ..two_phases.arrow_groups import WORKER, routed, with_names
+from .request import Grouping
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -11,12 +11,12 @@ from uuid import uuid4
 
 from pyspark.sql import functions as F
 
-from ..errors import SaltwiseValueError
-from ..options import SettledOptions, SkewOptions, settle
-from ..splitting.prediction import PREDICTED, predict
-from ..tables import Printable, Table
+from ...errors import SaltwiseValueError
+from ...options import SettledOptions, SkewOptions, settle
+from ...splitting.prediction import PREDICTED, predict
+from ...tables import Printable, Table
+from ..session import require_plugin, session_options
 from .explain import explain
-from .session import require_plugin, session_options
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -200,7 +200,7 @@ def _heavy_keys(numbered: DataFrame, settled: SettledOptions) -> tuple[int, list
 def _placements(shares: list[tuple[int, float]], n: int, theta: float) -> dict[str, float]:
     """What each placement is predicted to give; nothing where numpy is not installed."""
     try:
-        from ..placement.prediction import predict_placements
+        from ...placement.prediction import predict_placements
     except ImportError:
         return {}
     # Keys that differ in where NULL is inside of them have one hash, and are placed together.

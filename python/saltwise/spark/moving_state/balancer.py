@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from ..errors import SaltwiseError
-from .compat import is_connect, state_streams
-from .session import require_plugin
-from .state_report import StateReport
+from ...errors import SaltwiseError
+from ..compat import is_connect, state_streams
+from ..session import require_plugin
+from .report import StateReport
 from .steering import Steering, SteeringOptions, follow
 
 if TYPE_CHECKING:

@@ -12,13 +12,13 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql.pandas.functions import pandas_udf
 
-from ..errors import SaltwiseValueError
-from ..keys import Item
-from ..options import MAX_CAPACITY, SkewOptions, settle
-from ..sketches.space_saving import SpaceSaving
-from ..splitting.router import Router
-from ..strategies import ROUTING
-from .arrow_engine import task_number
+from ...errors import SaltwiseValueError
+from ...keys import Item
+from ...options import MAX_CAPACITY, SkewOptions, settle
+from ...sketches.space_saving import SpaceSaving
+from ...splitting.router import Router
+from ...strategies import ROUTING
+from ..two_phases.arrow_groups import task_number
 
 DEFAULT_K = 10
 TOP = "array<struct<item: string, count: bigint, error: bigint>>"
