@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 import saltwise
 from saltwise import SaltwiseError, SaltwiseValueError
 from saltwise.options import SettledOptions, SkewOptions, settle
-from saltwise.spark.two_phases.arrow_groups import routed, worker_numbers
+from saltwise.spark.two_phases.routing import routed, worker_numbers
 from saltwise.splitting.router import Router
 from saltwise.strategies import ROUTING
 

@@ -22,7 +22,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from saltwise import SaltwiseError, StatefulAggregate
-from saltwise.spark.kept_state.folder import FORMAT, VERSION, StatefulAggregateError
+from saltwise.spark.kept_state.commit import FORMAT, VERSION
+from saltwise.spark.kept_state.folder import StatefulAggregateError
 from saltwise.versioned_json import dump_versioned
 
 if TYPE_CHECKING:

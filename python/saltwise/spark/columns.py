@@ -1,4 +1,4 @@
-"""Turns the arguments of ``groupBy`` into Columns."""
+"""Columns: those that ``groupBy`` takes, names as Spark reads them, names of ours for the way, and types."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+WITHOUT_HASH = ("map", "variant")
+"""Types that xxhash64 does not take."""
 
 
 def flattened(cols: Sequence[Any]) -> list[Any]:
@@ -34,3 +38,20 @@ def quoted(name: str) -> str:
     '`a.b`'
     """
     return "`" + name.replace("`", "``") + "`"
+
+
+def with_names(prefix: str, columns: Sequence[Column]) -> tuple[list[Column], list[Column]]:
+    """Give columns the names prefix0, prefix1, ...; return them, and the Columns that refer to these names."""
+    names = [f"{prefix}{i}" for i in range(len(columns))]
+    return [c.alias(name) for c, name in zip(columns, names, strict=True)], [F.col(name) for name in names]
+
+
+def holds_type(data_type: DataType, names: Sequence[str]) -> bool:
+    """Return whether a type, or one inside of it, has one of these names."""
+    if isinstance(data_type, StructType):
+        inner_types = [field.dataType for field in data_type]
+    elif isinstance(data_type, ArrayType):
+        inner_types = [data_type.elementType]
+    else:
+        inner_types = [data_type.keyType, data_type.valueType] if isinstance(data_type, MapType) else []
+    return data_type.typeName() in names or any(holds_type(inner_type, names) for inner_type in inner_types)

@@ -27,15 +27,15 @@ from .check import disagreement
 
 BLOCK_ROWS = 1 << 17
 BLOCK_BYTES = 32 << 20
-"""A block has at least this many rows or bytes. Without its last batch it would have fewer."""
+"""A block ends with the batch that brings it to this many rows or bytes."""
 
 FEW_BYTES = 4096
 """If a key has fewer bytes of rows in a block, it is cheaper to send the rows than to make, send and merge a state."""
 
 CHECKED_ROWS = 300
 """The most rows of one key on which a task checks that merging is associative."""
-CHECKED_PART = 100
-"""The check sees one row of so many, and three at least: it updates states with them five times."""
+ROWS_PER_CHECKED_ROW = 100
+"""The check gets one row for this many rows of a block, and at least three. It updates states with them five times."""
 
 Codes = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -48,7 +48,7 @@ class Block:
     """
 
     rows: pa.RecordBatch
-    """The columns that leave: the key, and the values of Spark's aggregates."""
+    """The columns that leave the task: the key, and the values of Spark's aggregates."""
     keys: pa.RecordBatch
     """The key columns."""
     values: pa.RecordBatch
@@ -77,8 +77,8 @@ def combine(
 
     Args:
         aggregators: their columns are the last columns of the rows. They leave as arrays: the rows of a rare key.
-        values: how many columns after those of the key leave with each row. None: only rows with states or with rows
-            of a rare key leave.
+        values: how many columns after those of the key leave the task with each row. None: only rows that have states
+            or the rows of a rare key leave.
         theta: a key with at least this share of a block's rows gets a state, even if these rows are few bytes.
     """
     leaving = aggregators.keys + (values or 0)
@@ -90,7 +90,7 @@ def combine(
         for rows in blocks(batches):
             where = f"rows {seen} to {seen + rows.num_rows - 1} of task {task}"
             seen += rows.num_rows
-            block = _next_block(aggregators, rows, leaving, theta, where, before)
+            block = _next_block(aggregators, rows, before, leaving=leaving, theta=theta, where=where)
             slicers = aggregators.slicers(block.values)
             _update(aggregators, block, slicers)
             if before is None:
@@ -140,16 +140,23 @@ def in_order(codes: Codes) -> Codes:
 
 
 def _next_block(
-    aggregators: BoundAggregators, rows: pa.RecordBatch, leaving: int, theta: float, where: str, before: Block | None
+    aggregators: BoundAggregators, rows: pa.RecordBatch, before: Block | None, *, leaving: int, theta: float, where: str
 ) -> Block:
-    """Sort rows by key. Keys that the block before has a state of take it over."""
+    """Sort rows by key. If the block before has a state of a key, it moves to this block."""
     keys = rows.select(range(aggregators.keys))
     carried, codes = _codes(keys, before)
     order = in_order(codes)
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
     offsets = np.append(starts, len(order))
     values = rows.select(range(leaving, rows.num_columns)).take(order)
-    block = Block(rows.select(range(leaving)), keys, values, offsets, order[offsets[1:] - 1], where)
+    block = Block(
+        rows=rows.select(range(leaving)),
+        keys=keys,
+        values=values,
+        offsets=offsets,
+        last=order[offsets[1:] - 1],
+        where=where,
+    )
     few = np.diff(offsets) < rows.num_rows * min(theta, FEW_BYTES / max(1, values.nbytes))
     for i, (code, is_rare) in enumerate(zip(codes[order[starts]].tolist(), few.tolist(), strict=True)):
         if before is not None and code in carried:
@@ -188,7 +195,7 @@ def _check(aggregators: BoundAggregators, block: Block, slicers: Sequence[Slicer
     """Check on rows of the largest key of the block that merging is associative."""
     largest = int(np.argmax(np.diff(block.offsets)))
     start = int(block.offsets[largest])
-    checked = min(CHECKED_ROWS, max(3, block.values.num_rows // CHECKED_PART))
+    checked = min(CHECKED_ROWS, max(3, block.values.num_rows // ROWS_PER_CHECKED_ROW))
     end = min(int(block.offsets[largest + 1]), start + checked)
     place = block.place(largest, end - start)
     for each, slicer in zip(aggregators, slicers, strict=True):

@@ -1,4 +1,4 @@
-"""What the keys of a DataFrame cost. A placement is planned from this pass over the key columns."""
+"""The weights of the heavy keys of a DataFrame, from one pass over the key columns. Placement plans need them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 COSTS = ("rows", "bytes", "rows^2")
 
-_SLOT = 8
-"""Bytes of a column in Spark's UnsafeRow; the content of strings, binaries and nested values comes on top."""
+_BYTES_PER_COLUMN = 8
+"""Bytes of a column in Spark's UnsafeRow. Strings, binaries and nested values need further bytes for their content."""
 
 
 def weights_of(
@@ -32,17 +32,17 @@ def weights_of(
 ) -> Weights:
     """Find the heavy keys of a DataFrame, and what they cost.
 
-    Rows are counted in one pass over the key columns, by ``heavy_hitters`` of their 64-bit hash. Each count is a lower
-    bound. Any other cost is added up exactly for each key, and then the heaviest keys are taken. This takes one shuffle
-    of a hash and a number per key.
+    ``heavy_hitters`` of the 64-bit hash of the keys counts rows, in one pass over the key columns. Each count is a
+    lower bound. Any other cost is added up exactly for each key, and the heaviest keys are returned. This takes one
+    shuffle, with a hash and a number for each key.
 
     Args:
         df: the rows to be grouped.
         keys: the key columns.
         cost: the cost of a key: its "rows", its "bytes" (in Spark's row format), "rows^2", or the sum of a Column of
             numbers.
-        capacity: the largest number of keys to find, and of counters; by default all that a placement on the session's
-            partitions may track, ten times as many where rows are counted, and at least 10,000.
+        capacity: the largest number of keys to find, and of counters. The default is the number of keys that a
+            placement on the session's partitions may track, ten times as many for "rows", and at least 10,000.
 
     Returns:
         Hashes and weights, for :meth:`saltwise.PlacementStore.plan`.
@@ -69,10 +69,10 @@ def weights_of(
 
 
 def key_capacity(settled: SettledOptions, cost: Column | str, aims: Aims) -> int:
-    """Return how many keys are looked at for a placement, unless somebody has set a number.
+    """Return how many keys are counted for a placement. An option or a conf may set the number.
 
-    All that it may track are enough where costs are added up exactly. A count of rows may be too low by the share of a
-    counter, so there are ten times as many.
+    If costs are added up exactly, as many keys are enough as the placement may track. A count of rows may be too low by
+    the share of a counter, so for rows there are ten times as many.
 
     Args:
         settled: the options of the group-by.
@@ -87,10 +87,10 @@ def key_capacity(settled: SettledOptions, cost: Column | str, aims: Aims) -> int
 
 def _counted(hashes: DataFrame, key_type: str, capacity: int) -> Weights:
     top = F.call_function("heavy_hitters", "hash", F.lit(capacity), F.lit(capacity))
-    [found] = hashes.agg(F.count(F.lit(1)).alias("rows"), top.alias("top")).collect()
-    heavy = [(row["item"], row["count"] - row["error"]) for row in found["top"] or ()]
-    heavy = [(key, lower) for key, lower in heavy if lower > 0]
-    return _weights(key_type, heavy, float(found["rows"]))
+    [counted] = hashes.agg(F.count(F.lit(1)).alias("rows"), top.alias("top")).collect()
+    heavy = [(row["item"], row["count"] - row["error"]) for row in counted["top"] or ()]
+    heavy = [(key, lower_bound) for key, lower_bound in heavy if lower_bound > 0]
+    return _weights(key_type, heavy, float(counted["rows"]))
 
 
 def _added_up(weighted: DataFrame, key_type: str, capacity: int, cost: Column | str) -> Weights:
@@ -134,7 +134,7 @@ def _weight(df: DataFrame, cost: Column | str) -> Column:
         raise SaltwiseValueError.unknown("cost", cost, COSTS)
     if cost == "rows^2":
         return F.lit(1.0)
-    parts = [F.lit(_SLOT * len(df.columns))]
+    parts = [F.lit(_BYTES_PER_COLUMN * len(df.columns))]
     for field in df.schema:
         column = F.col(quoted(field.name))
         if isinstance(field.dataType, (StringType, BinaryType)):

@@ -1,10 +1,10 @@
-"""``applyInPandas`` on parts of groups, whose results a user's function merges::
+"""``applyInPandas`` on parts of groups. A function of the user merges the results of the parts::
 
     merge ← Exchange(key) ← function ← Sort(key) ← Exchange(worker) ← route ← child
 
-A splitting strategy sends each row to a worker. The function gets what one worker has of a key, and `merge` gets what
-the function made of the parts. Between the two a key travels as a text or a whole number, which pandas carries as it
-is. In a column of floats pandas would make NaN of NULL.
+A splitting strategy sends each row to a worker. The function gets the rows of a key that one worker has. `merge` gets
+the results of all workers for a key. Between the two, the key is a text or a whole number, which pandas does not
+change. In a column of floats, pandas would turn NULL into NaN.
 """
 
 from __future__ import annotations
@@ -28,42 +28,43 @@ from pyspark.sql.types import (
 
 from ...errors import SaltwiseValueError
 from ...strategies import ROUTING
-from ..two_phases.arrow_groups import WORKER, routed, with_names
-from .request import Grouping
+from ..columns import with_names
+from ..two_phases.routing import WORKER, routed
+from .request import Request
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
 def apply_split(
-    grouping: Grouping, func: Callable[..., Any], schema: StructType | str, merge: Callable[[Any], Any]
+    request: Request, func: Callable[..., Any], schema: StructType | str, merge: Callable[[Any], Any]
 ) -> DataFrame:
-    """Return what `merge` makes of the results of `func` on parts of each group.
+    """Apply a function to parts of each group, and another one to the results of the parts.
 
     Args:
-        grouping: what to group, and the options.
-        func: as for ``GroupedData.applyInPandas``: from a pandas DataFrame with rows of one key, or from the key and
-            such a DataFrame, to a DataFrame.
-        schema: of what both functions return.
-        merge: from the results of all parts of one key, one after another in one DataFrame, to a DataFrame.
+        request: what to group, and the options.
+        func: as for ``GroupedData.applyInPandas``: it gets a pandas DataFrame with rows of one key, or the key and such
+            a DataFrame, and returns a DataFrame.
+        schema: the schema of the DataFrames that both functions return.
+        merge: gets the results of all parts of one key, one after another in one DataFrame, and returns a DataFrame.
 
     Raises:
         SaltwiseValueError: a key is a struct, an array or a map, a column is an interval of months, the strategy does
-            not split, or an option was given that there is no use for.
+            not split, or an option was given that merge= does not use.
     """
-    grouping.refuse_unused("merge=", "leave merge out")
-    settled = grouping.settle(ROUTING, "dchoices")
-    df = grouping.rows
+    request.refuse_unused("merge=", "leave merge out")
+    settled = request.settle(ROUTING, "dchoices")
+    df = request.rows
     result = df.sparkSession.createDataFrame([], schema).schema
-    keys = grouping.keys
-    # A DataFrame may have two columns of one name, so columns go by position.
+    keys = request.keys
+    # A DataFrame may have two columns of one name, so each column gets a name for its position.
     rows = df.select(*with_names("k", keys or [F.lit(0)])[0], "*")
     names = [f"c{i}" for i in range(len(df.columns))]
     key_names = rows.columns[: len(rows.columns) - len(names)]
     rows = rows.toDF(*key_names, *names)
-    carried, tokens = with_names("saltwise_key_", [token(rows, name) for name in key_names])
+    named_tokens, tokens = with_names("saltwise_key_", [token(rows, name) for name in key_names])
     labels = [f"saltwise_key_{i}" for i in range(len(key_names))]
-    rows = routed(rows.select(*key_names, *carried, *names), len(key_names), settled)
+    rows = routed(rows.select(*key_names, *named_tokens, *names), len(key_names), settled)
 
     def merge_parts(parts: Any) -> Any:
         return merge(parts.drop(columns=labels))
@@ -77,10 +78,13 @@ def apply_split(
 def _function_of_part(
     func: Callable[..., Any], keys: int, columns: dict[str, str], labels: Sequence[str]
 ) -> Callable[[tuple[Any, ...], Any], Any]:
-    """Return the function of the first phase: it calls `func`, and adds columns with the key to what that returns.
+    """Return the function of the first phase. It calls `func`, and adds the tokens of the key to the result.
 
-    The first `keys` of the key columns are the user's. `columns` has the names under which the rows travel, and the
-    user's names; `labels` the names of the columns with the key, as tokens.
+    Args:
+        func: the user's function.
+        keys: how many of the first key columns are the user's.
+        columns: the name of each column in the first phase, to the user's name.
+        labels: the names of the columns with the tokens of the key.
     """
     takes_key = len(inspect.signature(func).parameters) == 2
 
@@ -107,7 +111,7 @@ def _function_of_part(
 
 
 def token(rows: DataFrame, name: str) -> Column:
-    """Return what stands for a key column in pandas: equal exactly where Spark takes two keys for equal."""
+    """Return a text or a whole number for a key column. Two of them are equal if and only if Spark's keys are equal."""
     column, data_type = F.col(name), rows.schema[name].dataType
     if isinstance(data_type, StructType | ArrayType | MapType):
         raise SaltwiseValueError(
@@ -118,5 +122,5 @@ def token(rows: DataFrame, name: str) -> Column:
         return column
     if isinstance(data_type, TimestampType):
         return F.unix_micros(column)
-    # Adding 0.0 makes -0.0 the 0.0 that it is equal to.
+    # -0.0 and 0.0 are equal keys, and -0.0 + 0.0 is 0.0.
     return (column + F.lit(0.0) if isinstance(data_type, DoubleType | FloatType) else column).cast("string")

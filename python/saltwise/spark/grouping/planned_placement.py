@@ -1,4 +1,4 @@
-"""The partition function of df.skew_groupby, where one is given or is made before the query runs."""
+"""The partition function of df.skew_groupby, if it is given or is planned before the query runs."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ from ...placement.partition_function import PartitionFunction
 from ...placement.store import PlacementStore
 from ...strategies import PLANNED_AHEAD
 from .key_weights import COSTS, key_capacity, weights_of
-from .request import Grouping
+from .request import Request
 
-BY_STRATEGY = ("auto", *PLANNED_AHEAD)
+STRATEGIES_WITH_PLACEMENT = ("auto", *PLANNED_AHEAD)
+"""The strategies that the argument `placement` goes with."""
 
 
-def check_placement(grouping: Grouping) -> None:
-    """Raise where the argument `placement` is of a wrong type, or does not go with the strategy.
+def check_placement(request: Request) -> None:
+    """Check the argument `placement`.
 
     Raises:
-        SaltwiseValueError: it is so.
+        SaltwiseValueError: it is of a wrong type, or does not go with the strategy.
     """
-    placement = grouping.placement
+    placement = request.placement
     if placement is not None and not isinstance(placement, (PartitionFunction, PlacementStore)):
         raise SaltwiseValueError(f"placement is {placement!r}; it must be a partition function or a PlacementStore.")
-    strategy = grouping.options.strategy or "auto"
-    if strategy not in BY_STRATEGY:
-        raise SaltwiseValueError(
-            f"placement is given, and strategy is {strategy!r}; it must be one of {', '.join(BY_STRATEGY)}."
-        )
+    strategy = request.options.strategy or "auto"
+    if strategy not in STRATEGIES_WITH_PLACEMENT:
+        allowed = ", ".join(STRATEGIES_WITH_PLACEMENT)
+        raise SaltwiseValueError(f"placement is given, and strategy is {strategy!r}; it must be one of {allowed}.")
 
 
-def partition_function_json(grouping: Grouping) -> str:
-    """Return the partition function of a group-by, as JSON: the one that is given, or one that is made now.
+def partition_function_json(request: Request) -> str:
+    """Return the partition function of a group-by as JSON: the one that is given, or one that is planned now.
 
     Raises:
         PlacementStoreError: the store has a function for keys of another type, or is damaged.
 
-    >>> partition_function_json(Grouping(df, ("k",), SkewOptions("level", partitions=8)))  # doctest: +SKIP
+    >>> partition_function_json(Request(df, ("k",), SkewOptions("level", partitions=8)))  # doctest: +SKIP
     '{"format": "saltwise partition function", "version": 1, "kind": "pair", ...}'
     """
-    placement = grouping.placement
+    placement = request.placement
     if isinstance(placement, PartitionFunction):
         return to_json(placement)
-    settled = grouping.settle(PLANNED_AHEAD, default="level")
+    settled = request.settle(PLANNED_AHEAD, default="level")
     cost: Any = settled.cost if settled.cost in COSTS else F.col(settled.cost)
     aims = Aims() if placement is None else placement.aims
-    run = weights_of(grouping.rows, grouping.keys, cost, key_capacity(settled, cost, aims))
+    run = weights_of(request.rows, request.keys, cost, key_capacity(settled, cost, aims))
     if placement is not None:
         return to_json(placement.plan(run, settled.workers, settled.strategy).function)
     return to_json(

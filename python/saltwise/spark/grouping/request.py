@@ -1,4 +1,4 @@
-"""What a group-by was asked for: the rows, the key, and the options."""
+"""The arguments of one ``skew_groupby``: the rows, the key, and the options."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Grouping:
-    """The arguments of one ``skew_groupby``."""
+class Request:
+    """What one ``skew_groupby`` asks for."""
 
     rows: DataFrame
     cols: tuple[Any, ...]
-    """As ``DataFrame.groupBy`` takes them."""
+    """The key, as ``DataFrame.groupBy`` takes it."""
     options: SkewOptions
     placement: PartitionFunction | PlacementStore | None = None
 
@@ -35,15 +35,15 @@ class Grouping:
         return [as_column(self.rows, col) for col in flattened(self.cols)]
 
     def settle(self, strategies: Collection[str] = STRATEGIES, default: str = "auto") -> SettledOptions:
-        """Settle the options with those of the session: see :func:`saltwise.options.settle`."""
+        """Settle the options with those of the session, as :func:`saltwise.options.settle` says."""
         return settle(self.options, session_options(self.rows.sparkSession), strategies, default)
 
     def refuse_unused(self, user: str, instead: str) -> None:
-        """Raise where an option was given that this kind of group-by has no use for.
+        """Raise if an option for hot keys or for placement was given to a group-by that does not use it.
 
         Args:
-            user: what has no use for hot keys and placement, such as "merge=".
-            instead: what to do where the option is wanted.
+            user: the part of the group-by that does not use these options, such as "merge=".
+            instead: what to do to use the option.
 
         Raises:
             SaltwiseValueError: there is such an option.

@@ -13,7 +13,7 @@ from ...options import SkewOptions, hot_json
 from ...strategies import PLANNED_AHEAD, ROUTING, RoutingName, StrategyName
 from ..aggregators.protocol import Aggregator
 from ..session import require_plugin
-from .request import Grouping
+from .request import Request
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
@@ -37,29 +37,29 @@ class SkewGroupedData:
     With ``engine="arrow"`` it has agg, count, sum, avg, mean, min, max, and applyInPandas with ``merge=``.
     """
 
-    def __init__(self, grouping: Grouping, engine: str) -> None:
-        self._grouping = grouping
+    def __init__(self, request: Request, engine: str) -> None:
+        self._request = request
         self._engine = engine
         if not self._plans_ahead:
-            self._grouped  # noqa: B018 - so that a wrong column is told now
+            self._grouped  # noqa: B018 - so that a wrong column is an error now
 
     @property
     def _plans_ahead(self) -> bool:
-        """Whether the keys are looked at before the query runs: only when the groups are wanted."""
-        return self._grouping.placement is not None or self._grouping.options.strategy in PLANNED_AHEAD
+        """Whether a pass over the keys comes before the query. It waits for the method that needs the groups."""
+        return self._request.placement is not None or self._request.options.strategy in PLANNED_AHEAD
 
     @cached_property
     def _grouped(self) -> Any:
         """Spark's GroupedData below the hint, or that of the arrow engine."""
-        grouping = self._grouping
+        request = self._request
         if self._engine == "arrow":
             arrow = _module("..two_phases.arrow_groups", "engine='arrow' needs", "arrow")
-            return arrow.ArrowGroups(grouping.rows, grouping.cols, grouping.settle(ROUTING, "dchoices"))
-        options = grouping.options
+            return arrow.ArrowGroups(request.rows, request.cols, request.settle(ROUTING, "dchoices"))
+        options = request.options
         if self._plans_ahead:
-            function = _module(*_PLACED_GROUPS).partition_function_json(grouping)
+            function = _module(*_PLACED_GROUPS).partition_function_json(request)
             options = replace(options, function=function)
-        return grouping.rows.hint("skew_groupby", *options.hint()).groupBy(*grouping.cols)
+        return request.rows.hint("skew_groupby", *options.hint()).groupBy(*request.cols)
 
     def agg(self, *exprs: Any, observation: Observation | None = None) -> DataFrame:
         """Aggregate by Spark's functions and by Aggregators, in one pass.
@@ -78,7 +78,15 @@ class SkewGroupedData:
         """
         if any(isinstance(expr, Aggregator) for expr in exprs):
             plan = _module("..aggregators.plan", "Aggregators need", "aggregates")
-            return plan.aggregate(self._grouping, exprs, observation)  # type: ignore[no-any-return]
+            request = self._request
+            request.refuse_unused("an Aggregator", "aggregate by Spark's functions")
+            return plan.aggregate(  # type: ignore[no-any-return]
+                request.rows,
+                request.keys,
+                exprs,
+                options=request.settle(plan.USABLE_STRATEGIES),
+                observation=observation,
+            )
         if observation is not None:
             raise SaltwiseValueError("observation is given, and there is no Aggregator to observe: leave it out.")
         return self._grouped.agg(*exprs)  # type: ignore[no-any-return]
@@ -136,7 +144,7 @@ class SkewGroupedData:
         """
         if merge is not None:
             pandas_merge = _module(".pandas_merge", "merge= needs", "arrow")
-            return pandas_merge.apply_split(self._grouping, func, schema, merge)  # type: ignore[no-any-return]
+            return pandas_merge.apply_split(self._request, func, schema, merge)  # type: ignore[no-any-return]
         if self._engine == "arrow":
             raise SaltwiseError("engine='arrow' places no groups: give merge=, or group by the plugin.")
         return self._grouped.applyInPandas(func, schema)  # type: ignore[no-any-return]
@@ -166,8 +174,8 @@ class SkewGroupedData:
         return self._sparks("transformWithStateInPandas")(*args, **kwargs)  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
-        options = ", ".join(["", *self._grouping.options.hint()])
-        return f"SkewGroupedData[{', '.join(map(str, self._grouping.cols))}; engine={self._engine}{options}]"
+        options = ", ".join(["", *self._request.options.hint()])
+        return f"SkewGroupedData[{', '.join(map(str, self._request.cols))}; engine={self._engine}{options}]"
 
     def _sparks(self, method: str) -> Any:
         """Return a method that the engine and this version of Spark may not have."""
@@ -177,7 +185,7 @@ class SkewGroupedData:
             raise SaltwiseError(
                 f"{method} is not there with engine='arrow': group by the plugin, or use df.groupBy for it."
             )
-        raise SaltwiseError(f"{method} is not in Spark {self._grouping.rows.sparkSession.version}: use a later one.")
+        raise SaltwiseError(f"{method} is not in Spark {self._request.rows.sparkSession.version}: use a later one.")
 
     if not TYPE_CHECKING:
 
@@ -290,14 +298,14 @@ def skew_groupby(
             f"hot is given, and strategy {options.strategy!r} does not route rows; name one of {', '.join(ROUTING)}, "
             "or leave hot out."
         )
-    grouping = Grouping(df, cols, options, placement)
+    request = Request(df, cols, options, placement)
     if engine == "arrow":
-        grouping.refuse_unused("engine='arrow'", "group by the plugin")
+        request.refuse_unused("engine='arrow'", "group by the plugin")
     else:
         require_plugin(df.sparkSession)
         if placement is not None:
-            _module(*_PLACED_GROUPS).check_placement(grouping)
-    return SkewGroupedData(grouping, engine)
+            _module(*_PLACED_GROUPS).check_placement(request)
+    return SkewGroupedData(request, engine)
 
 
 _PLACED_GROUPS = (".planned_placement", "placement needs", "arrow")

@@ -1,4 +1,4 @@
-"""A state that batches update, as Parquet files in a folder: each batch is there as a whole, or not at all.
+"""A state that batches update, as Parquet files in a folder. A batch is in the state as a whole, or not at all.
 
 The folder, while version 7 is in use::
 
@@ -7,55 +7,35 @@ The folder, while version 7 is in use::
     version=0000000006/unit=1/     files of the version before, for those who still read it
     version=0000000007/unit=1/
 
-A batch first writes the files of the units that it touches into the folder of the next version. Then it replaces
+A batch first writes the files of the units that it changes into the folder of the next version. Then it replaces
 commit.json. Then it removes the files that neither of the last two versions uses. A batch takes effect only when
-commit.json is replaced. commit.json names the batch, so the same batch is skipped when it comes again.
+commit.json is replaced. commit.json has the number of the batch, so the same batch is skipped when it comes again.
 """
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
-from pyspark.sql.types import StructType
 
-from ...errors import SaltwiseError, check_whole
+from ...errors import SaltwiseError
 from ...placement.function_json import PartitionFormatError
-from ...placement.history import (
-    Placement,
-    PlacementHistory,
-    costs_from_content,
-    costs_to_content,
-    counts_from_content,
-    counts_to_content,
-)
 from ...placement.store import local_folder
-from ...rebalancing.key_group_history import KeyGroupHistory
-from ...sketches.sliding_counts import SlidingCounts
-from ...versioned_json import PART, VersionedJsonError, dump_versioned, load_versioned, replace_file
+from ...versioned_json import PART, VersionedJsonError, replace_file
+from .commit import Commit, Files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
-FORMAT = "saltwise stateful aggregate"
-VERSION = 2
 COMMIT = "commit.json"
 UNIT = "unit"
+"""The column by which rows are written to the files of units."""
 
-Files = dict[str, int]
-"""Path in the folder, to its length in bytes."""
-
-MAX_VERSION = 10**10 - 2
-"""The name of a folder has ten digits, and the next version needs one too."""
-
-MAX_LONG = (1 << 63) - 1
-
-WRONG = (
+ERRORS_OF_WRONG_VALUES = (
     PartitionFormatError,
     ArithmeticError,
     AssertionError,
@@ -65,11 +45,7 @@ WRONG = (
     TypeError,
     ValueError,
 )
-"""What reading values raises that are not those that were written. PySpark asserts what it reads of a schema."""
-
-Names = TypeVar("Names", Files, list[str])
-_NAME = re.compile(r"version=\d{10}/unit=-?\d{1,10}/[\w.-]{1,200}\.parquet", re.ASCII)
-"""What Spark calls a file. Names of more than 255 bytes are errors of the file system."""
+"""What reading a commit may raise if a value is not the one that was written. PySpark asserts types of a schema."""
 
 
 class StatefulAggregateError(SaltwiseError):
@@ -78,92 +54,6 @@ class StatefulAggregateError(SaltwiseError):
     def __init__(self, path: Path, why: str) -> None:
         reason = why.removesuffix(".")
         super().__init__(f"{str(path)!r} does not hold a state to continue, because {reason}; give another folder.")
-
-
-@dataclass(frozen=True)
-class Commit:
-    """The content of commit.json."""
-
-    version: int
-    """Number of commits so far."""
-    batch: int | None
-    """The last batch in the state; None before the first one."""
-    history: PlacementHistory | KeyGroupHistory
-    heads: SlidingCounts[int | None] | None
-    """The rows of heavy keys in the recent past, if such keys are split."""
-    latest: int | None
-    """The latest time of a row, in microseconds since 1970, if rows have a time."""
-    files: dict[int, Files]
-    """The files of each unit."""
-    previous: tuple[str, ...]
-    """Files of the previous version."""
-    state: StructType | None
-    """The columns of the files: keys k0 ..., hash, split, seen, rows, and the parts p0_0 ... of each aggregate."""
-    result: StructType | None
-    """Names and types of the columns that users see."""
-    shown: dict[str, str]
-    """Name of each aggregate, to Spark's text of it."""
-    functions: list[str]
-    """The function of each aggregate, in order."""
-    placement: Placement | None
-    """The placement of the last batch."""
-
-    def to_json(self) -> str:
-        return dump_versioned(
-            FORMAT,
-            VERSION,
-            {
-                "state_version": self.version,
-                "batch": self.batch,
-                "placement": None if self.placement is None else costs_to_content(self.placement),
-                "history": self.history.to_content(),
-                "heads": None if self.heads is None else counts_to_content(self.heads),
-                "latest": self.latest,
-                "aggregates": self.shown,
-                "functions": self.functions,
-                "state": None if self.state is None else self.state.jsonValue(),
-                "result": None if self.result is None else self.result.jsonValue(),
-                "files": {str(unit): files for unit, files in self.files.items()},
-                "previous": self.previous,
-            },
-        )
-
-    @classmethod
-    def from_json(cls, text: str) -> Commit:
-        """Read what :meth:`to_json` wrote.
-
-        Raises:
-            VersionedJsonError: the text is not a commit, or it is newer or damaged.
-            PartitionFormatError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError: its values are
-                wrong.
-        """
-        content = load_versioned(text, FORMAT, VERSION)
-        check_whole("state_version", content["state_version"], 0, MAX_VERSION)
-        for name in "batch", "latest":
-            if content[name] is not None:
-                check_whole(name, content[name], -MAX_LONG, MAX_LONG)
-        kept = content["history"]
-        history = KeyGroupHistory.from_content(kept) if "groups" in kept else PlacementHistory.from_content(kept)
-        files = {int(unit): _inside(sizes) for unit, sizes in content["files"].items()}
-        if isinstance(history, KeyGroupHistory) and max(files, default=0) >= history.groups:
-            raise ValueError(f"it has files of key group {max(files)}, and there are {history.groups}")
-        for size in (size for sizes in files.values() for size in sizes.values()):
-            check_whole("the size of a file", size, 0, MAX_LONG)
-        costs = content["placement"]
-        return cls(
-            content["state_version"],
-            content["batch"],
-            history,
-            None if content["heads"] is None else counts_from_content(content["heads"]),
-            content["latest"],
-            files,
-            tuple(_inside(content["previous"])),
-            _struct(content["state"]),
-            _struct(content["result"]),
-            dict(content["aggregates"]),
-            _texts(content["functions"]),
-            None if costs is None or history.function is None else costs_from_content(history.function, costs),
-        )
 
 
 class StateFolder:
@@ -194,23 +84,27 @@ class StateFolder:
             raise StatefulAggregateError(self.path, f"it has other files but no {COMMIT}") from error
         except VersionedJsonError as error:
             raise StatefulAggregateError(self.path, f"of {COMMIT}: {error}") from error
-        except WRONG as error:
+        except ERRORS_OF_WRONG_VALUES as error:
             raise StatefulAggregateError(self.path, f"the content of {COMMIT} is wrong: {error}") from error
 
-    def rows(self, spark: SparkSession, state: StructType, each: Iterable[Files]) -> DataFrame:
-        """Return the rows of files, after a check that all of them are there."""
-        sizes = {name: size for files in each for name, size in files.items()}
+    def rows(self, spark: SparkSession, state: StructType, files_of_units: Iterable[Files]) -> DataFrame:
+        """Return the rows of files, after a check that no file is missing or has another length."""
+        sizes = {name: size for files in files_of_units for name, size in files.items()}
         for name, size in sizes.items():
             file = self.path / name
             if not file.is_file() or file.stat().st_size != size:
-                found = f"has {file.stat().st_size} bytes" if file.is_file() else "is not there"
-                raise StatefulAggregateError(self.path, f"{name} of {size} bytes {found}")
+                problem = f"has {file.stat().st_size} bytes" if file.is_file() else "is not there"
+                raise StatefulAggregateError(self.path, f"{name} of {size} bytes {problem}")
         if not sizes:
             return spark.createDataFrame([], state)
         return spark.read.schema(state).parquet(*(_address(self.path / name) for name in sizes))
 
     def write(self, rows: DataFrame, version: int) -> dict[int, Files]:
-        """Write rows as files of a version that is not in use yet, by their column "unit"."""
+        """Write rows as files of a version that is not in use yet, by their column "unit".
+
+        Returns:
+            The files of each unit.
+        """
         folder = self.path / f"version={version:010d}"
         if folder.exists():
             shutil.rmtree(folder)  # left by a batch that was not committed
@@ -232,44 +126,6 @@ class StateFolder:
             unused = [unit for unit in units if unit.relative_to(self.path).as_posix() not in used]
             for folder in unused if len(unused) < len(units) else [version]:
                 shutil.rmtree(folder)
-
-
-def _inside(files: Names) -> Names:
-    """Return the names of files, after a check that they lie in the folder.
-
-    Raises:
-        ValueError: one of them does not.
-    """
-    for name in files:
-        if not _NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is no file of a unit")
-    return files
-
-
-def _texts(values: list[str]) -> list[str]:
-    if not all(isinstance(value, str) for value in values):
-        raise ValueError(f"{values!r} are not names")
-    return values
-
-
-def _struct(content: dict[str, Any] | None) -> StructType | None:
-    """Return the columns that JSON describes.
-
-    Raises:
-        ValueError: it names a user-defined type. Spark would load its class, or unpickle it.
-    """
-    if content is None:
-        return None
-    if has_user_type(content):
-        raise ValueError("a column is of a user-defined type")
-    return StructType.fromJson(content)
-
-
-def has_user_type(content: Any) -> bool:
-    """Whether the JSON of a type names a user-defined one."""
-    if isinstance(content, dict):
-        return content.get("type") == "udt" or any(map(has_user_type, content.values()))
-    return isinstance(content, list) and any(map(has_user_type, content))
 
 
 def _address(path: Path) -> str:

@@ -18,7 +18,7 @@ from ...options import MAX_CAPACITY, SkewOptions, settle
 from ...sketches.space_saving import SpaceSaving
 from ...splitting.router import Router
 from ...strategies import ROUTING
-from ..two_phases.arrow_groups import task_number
+from ..two_phases.routing import task_number
 
 DEFAULT_K = 10
 TOP = "array<struct<item: string, count: bigint, error: bigint>>"

@@ -1,48 +1,44 @@
 """The two-phase plan without the plugin: skew_groupby(..., engine="arrow").
 
-Rows are routed by ``mapInArrow``, and everything else is Spark's own::
+``mapInArrow`` routes the rows. Spark does everything else::
 
     Final(k) ← Exchange(k) ← Partial(k) ← aggregate(k, worker) ← Exchange(worker) ← mapInArrow ← Sort ← hash of k
 """
 
 from __future__ import annotations
 
-import struct
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import mmh3
-import numpy as np
-import pyarrow as pa
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, IntegerType, MapType, NumericType, StructField, StructType
+from pyspark.sql.types import NumericType, StructType
 
 from ..._jit import COMPILED
 from ...errors import SaltwiseError, SaltwiseValueError
 from ...options import SettledOptions
-from ...splitting.router import Router
-from ...strategies import STRATEGIES
 from ..aggregate_calls import Call
-from ..columns import as_column, flattened, quoted
+from ..columns import as_column, flattened, quoted, with_names
 from .merge_rules import Mergeable, mergeable, mergeable_call
+from .routing import WORKER, routed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
 class ArrowGroups:
-    """What ``skew_groupby(..., engine="arrow")`` groups by: the methods of GroupedData whose groups may be split.
+    """The groups of ``skew_groupby(..., engine="arrow")``, with those methods of GroupedData that may split groups.
 
-    The rows of a group are spread over workers by a strategy of the papers, aggregated there, and merged. Names, types
-    and values of the results are those of ``df.groupBy(*cols)``, apart from what Spark itself leaves open.
+    A strategy of the papers spreads the rows of a group over workers. Each worker aggregates its rows, and then the
+    results are merged. Names, types and values are those of ``df.groupBy(*cols)``, apart from what Spark leaves open.
 
-    A map task is a source, and the strategies, ``hash`` apart, look at the rows before. So that a task that runs again
-    sends every row where it went before, its rows are first sorted by a hash of the columns that travel. That does not
-    help where these columns differ when they are computed again (``rand()``, a ``collect_list`` or a sum of doubles
-    below the group-by), nor for maps, which have no hash: there only ``strategy="hash"`` survives a lost executor.
+    A map task is a source. All strategies but ``hash`` choose a row's worker by the rows before it. A task that runs
+    again must send every row to the same worker, so its rows are first sorted by a hash of the columns that are
+    needed. This does not help if these columns differ when they are computed again: ``rand()``, a ``collect_list`` or a
+    sum of doubles below the group-by. It does not help for maps either, because they have no hash. In both cases only
+    ``strategy="hash"`` survives a lost executor.
 
-    ``collect_set`` takes all NaNs for one, as Spark does from 4.2 on; before, Spark may list several.
+    ``collect_set`` treats all NaNs as equal, like Spark 4.2 and later. Earlier versions of Spark may list several.
 
     Args:
         df: what to group.
@@ -50,7 +46,7 @@ class ArrowGroups:
         options: the strategy and its parameters.
 
     Raises:
-        SaltwiseValueError: there is no column to group by, a key is or holds a map.
+        SaltwiseValueError: there is no column to group by, or a key is or holds a map.
         SaltwiseError: the DataFrame is a stream.
 
     Warns:
@@ -79,7 +75,7 @@ class ArrowGroups:
         """Aggregate as ``GroupedData.agg``: Columns, or a dict from column to function name.
 
         Raises:
-            SaltwiseValueError: a Column is not one call of a function that merges; the message names these.
+            SaltwiseValueError: a Column is not one call of a function that merges. The message lists these functions.
 
         >>> df.skew_groupby("k", engine="arrow").agg(F.sum("bytes").alias("total"))  # doctest: +SKIP
         DataFrame[k: string, total: bigint]
@@ -126,129 +122,20 @@ class ArrowGroups:
         columns, keys = with_names("k", self._keys)
         parts, merged = [], []
         for i, (aggregate, field) in enumerate(zip(aggregates, fields, strict=True)):
-            rule, others, of = aggregate.rule, aggregate.others, field.dataType
-            values, held = with_names(f"v{i}_", aggregate.values)
+            rule, others = aggregate.rule, aggregate.others
+            values, value_columns = with_names(f"v{i}_", aggregate.values)
             columns += values
-            of_rows, held = with_names(f"p{i}_", rule.parts(held, others, of))
-            parts += of_rows
-            merged.append(rule.merge(held, others, of).alias(f"r{i}"))
-        # Only what is needed travels, under names that the user's cannot clash with.
+            parts_of_rows, part_columns = with_names(f"p{i}_", rule.parts(value_columns, others, field.dataType))
+            parts += parts_of_rows
+            merged.append(rule.merge(part_columns, others, field.dataType).alias(f"r{i}"))
+        # Only the columns that are needed go to workers. The names of the user's columns cannot clash with ours.
         rows = routed(self._df.select(*columns), len(keys), self._options)
-        # Where spark.sql.retainGroupColumns is off, only what agg names is kept.
-        kept, of_parts = with_names("part_k", keys)
-        halves = rows.groupBy(*keys, WORKER).agg(*kept, *parts)
-        kept, of_whole = with_names("whole_k", of_parts)
-        whole = halves.groupBy(*of_parts).agg(*kept, *merged)
-        shown = [*of_whole, *(F.col(f"r{i}") for i in range(len(merged)))][-len(result) :]
-        return whole.select(
+        # If spark.sql.retainGroupColumns is off, Spark returns only the columns that agg names.
+        named_keys, part_keys = with_names("part_k", keys)
+        part_groups = rows.groupBy(*keys, WORKER).agg(*named_keys, *parts)
+        named_keys, whole_keys = with_names("whole_k", part_keys)
+        whole_groups = part_groups.groupBy(*part_keys).agg(*named_keys, *merged)
+        shown = [*whole_keys, *(F.col(f"r{i}") for i in range(len(merged)))][-len(result) :]
+        return whole_groups.select(
             *(column.alias(field.name, metadata=field.metadata) for column, field in zip(shown, result, strict=True))
         )
-
-
-WORKER = "worker"
-
-WITHOUT_HASH = ("map", "variant")
-"""Types that xxhash64 does not take."""
-
-NOT_IN_ARROW = ("yearmonthinterval", "interval")
-"""Types that mapInArrow does not take."""
-
-
-def routed(rows: DataFrame, keys: int, options: SettledOptions) -> DataFrame:
-    """Send rows to workers: the column "worker" tells them apart, and each has a partition of its own.
-
-    Args:
-        rows: the columns of the key, and then the values.
-        keys: how many columns the key has.
-        options: the strategy and its parameters.
-
-    Raises:
-        SaltwiseValueError: a key is or holds a map, or a column an interval of months.
-    """
-    check_travels(rows, keys)
-    names = rows.columns
-    if STRATEGIES[options.strategy].looks_back:
-        rows = rows.sortWithinPartitions(
-            F.xxhash64(*(f.name for f in rows.schema if not holds_type(f.dataType, WITHOUT_HASH)))
-        )
-    # xxhash64 takes -0.0 for 0.0 and all NaNs for one, as GROUP BY does.
-    hashed = rows.select(*names, F.xxhash64(*names[:keys]).alias("hash"))
-    schema = StructType([*rows.schema.fields, StructField(WORKER, IntegerType(), nullable=False)])
-    return hashed.mapInArrow(router(options), schema).repartition(options.workers, WORKER)
-
-
-def check_travels(rows: DataFrame, keys: int) -> None:
-    """Raise a SaltwiseValueError where a column cannot go through mapInArrow, or a key, the first ones, holds a map."""
-    for i, field in enumerate(rows.schema):
-        if holds_type(field.dataType, NOT_IN_ARROW):
-            raise SaltwiseValueError(
-                f"a column is of type {field.dataType.simpleString()}, which pyspark does not carry by Arrow: cast it, "
-                "or group by the plugin or by df.groupBy."
-            )
-        if i < keys and holds_type(field.dataType, WITHOUT_HASH):
-            raise SaltwiseValueError(
-                f"a key is of type {field.dataType.simpleString()}; with engine='arrow' a key may hold no map: group "
-                "by map_entries of it, or by df.groupBy."
-            )
-
-
-def router(options: SettledOptions) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return what ``mapInArrow`` calls in each task: it puts a worker in place of the last column, the key's hash.
-
-    A worker is given as the number that Spark's hash partitioning sends to the partition of that worker.
-    """
-    numbers = worker_numbers(options.workers)
-
-    def route(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        source = Router(options, task_number())
-        for batch in batches:
-            *kept, hashes = batch.columns
-            workers = pa.array(numbers[source.route(hashes.to_numpy())])
-            yield pa.RecordBatch.from_arrays([*kept, workers], [*batch.schema.names[:-1], WORKER])
-
-    return route
-
-
-def task_number() -> int:
-    """Return the number of the running task: that of its partition."""
-    from pyspark import TaskContext
-
-    task = TaskContext.get()
-    assert task is not None
-    return int(task.partitionId())
-
-
-def worker_numbers(workers: int) -> np.ndarray[Any, np.dtype[np.int32]]:
-    """Return for each worker the smallest number that ``repartition(workers, number)`` sends to its partition.
-
-    Spark's partition of an int is Murmur3 of its four bytes with seed 42, modulo the number of partitions.
-
-    >>> worker_numbers(3).tolist()
-    [0, 1, 11]
-    """
-    numbers = np.full(workers, -1, np.int32)
-    missing, number = workers, 0
-    while missing:
-        partition = mmh3.hash(struct.pack("<i", number), 42) % workers
-        if numbers[partition] < 0:
-            numbers[partition] = number
-            missing -= 1
-        number += 1
-    return numbers
-
-
-def with_names(prefix: str, columns: Sequence[Column]) -> tuple[list[Column], list[Column]]:
-    """Give columns names; return them, and what refers to them."""
-    names = [f"{prefix}{i}" for i in range(len(columns))]
-    return [c.alias(name) for c, name in zip(columns, names, strict=True)], [F.col(name) for name in names]
-
-
-def holds_type(data_type: DataType, names: Sequence[str]) -> bool:
-    """Whether a type, or one inside of it, has one of these names."""
-    if isinstance(data_type, StructType):
-        inside = [field.dataType for field in data_type]
-    elif isinstance(data_type, ArrayType):
-        inside = [data_type.elementType]
-    else:
-        inside = [data_type.keyType, data_type.valueType] if isinstance(data_type, MapType) else []
-    return data_type.typeName() in names or any(holds_type(each, names) for each in inside)
