@@ -1,4 +1,4 @@
-"""Moves the state partitions of running streams between executors, as the papers' planners say."""
+"""Moves the state partitions of running streams between executors, by the planners of the papers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 class StateBalancer:
     """Keeps the executors of streams with state evenly loaded, by moving state partitions.
 
-    After every few batches a planner sees how long each state partition took, and where it ran. Its moves are messages
-    to Spark's own table of where states are. They are sent when the tasks of the next batch have ended. Spark runs the
-    batch after it there, and loads the states from the checkpoint. The query's plan, checkpoint and answers stay the
-    same.
+    After every few batches, a planner gets the time that each state partition took, and its executor. A move is a
+    message to Spark's own table of the executors that have states. It is sent when the tasks of the next batch have
+    ended. Spark runs the batch after it there, and loads the states from the checkpoint. The query's plan, checkpoint
+    and answers stay the same.
 
     Args:
         spark: a classic session with the plugin.
@@ -33,8 +33,8 @@ class StateBalancer:
         every: batches between two rounds.
         window: batches over which loads are averaged. Moves must pay within as many batches.
         load: ``time`` that tasks took, or ``rows`` that they read.
-        utilisation: if executors work less than the first share of the time, there are too many; more than the second,
-            too few.
+        utilisation: two shares of the time. If executors work less than the first share, there are too many executors;
+            if they work more than the second, there are too few.
         seed: for planners that draw.
 
     Raises:
@@ -58,24 +58,34 @@ class StateBalancer:
         utilisation: tuple[float, float] = (0.3, 0.8),
         seed: int = 1,
     ) -> None:
-        options = SteeringOptions(planner, max_migration, max_moves, every, window, load, utilisation, seed)
+        options = SteeringOptions(
+            planner=planner,
+            max_migration=max_migration,
+            max_moves=max_moves,
+            every=every,
+            window=window,
+            load=load,
+            utilisation=utilisation,
+            seed=seed,
+        )
         require_plugin(spark)
         if is_connect(spark):
             raise SaltwiseError(
                 "StateBalancer needs the driver, and this session is over Spark Connect: set "
                 "spark.saltwise.state.planner on the server instead."
             )
-        self._streams, self._steering, self._traffic = state_streams(spark), Steering(options), planner == "albic"
-        self._only: set[str] = set()
+        self._streams, self._steering = state_streams(spark), Steering(options)
+        self._chosen_runs: set[str] = set()
+        """The runs of queries to balance; empty if all are."""
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
     def start(self, query: StreamingQuery | None = None) -> StateBalancer:
         """Begin to balance a query; without one, all queries of the application."""
         if query is None:
-            self._only.clear()
-        elif self._only or self._thread is None:
-            self._only.add(str(query.runId))
+            self._chosen_runs.clear()
+        elif self._chosen_runs or self._thread is None:
+            self._chosen_runs.add(str(query.runId))
         if self._thread is None or not self._thread.is_alive():
             self._stop.clear()
             self._thread = threading.Thread(target=self._follow, name="saltwise-state-balancer", daemon=True)
@@ -83,13 +93,13 @@ class StateBalancer:
         return self
 
     def _follow(self) -> None:
-        follow(self._streams, self._steering, self._traffic, self._wants, self._stop)
+        follow(self._streams, self._steering, stop=self._stop, chosen=self._is_chosen)
 
-    def _wants(self, run: str) -> bool:
-        return not self._only or run in self._only
+    def _is_chosen(self, run: str) -> bool:
+        return not self._chosen_runs or run in self._chosen_runs
 
     def drain(self, executor: str) -> StateBalancer:
-        """Empty an executor, for example before it is decommissioned. :meth:`report` tells what is left on it."""
+        """Empty an executor, for example before it is decommissioned. :meth:`report` shows what is left on it."""
         self._steering.drain(executor)
         return self
 
@@ -107,14 +117,14 @@ class StateBalancer:
         self.stop()
 
     def report(self, query: StreamingQuery) -> StateReport:
-        """Return what is known of a query, and what was done.
+        """Return the loads of a query's executors, and the moves so far.
 
         Raises:
             SaltwiseError: no batch of it has ended since the balancer started, or it keeps no state.
         """
-        found = self._steering.report(str(query.runId))
-        if found is None:
+        report = self._steering.report(str(query.runId))
+        if report is None:
             raise SaltwiseError(
                 f"No batch with state of query {query.runId} has ended since the balancer started: wait for one."
             )
-        return found
+        return report

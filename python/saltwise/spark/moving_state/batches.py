@@ -1,4 +1,4 @@
-"""What the state partitions of a stream took in each batch, as the plugin's `StateStreams` tells it."""
+"""The loads of the state partitions of a stream in each batch, as the plugin's `StateStreams` reports them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class StageLoads:
     """Bytes that each partition read from other executors."""
     keys: list[int]
     bytes: list[int]
-    """What each partition's states take: in memory or in files, whichever is more."""
+    """The size of each partition's states: in memory or in files, whichever is more."""
 
 
 @dataclass(frozen=True)
@@ -59,66 +59,68 @@ class StateBatch:
     traffic: list[dict[str, Any]]
     """For pairs of stages, the bytes that each partition of one sent to each of the other."""
     pinned: list[int]
-    """The partitions that stay on an executor that stays."""
+    """The partitions that may not move, unless their executor leaves."""
 
     def loads(self) -> BatchLoads:
         """Return how busy each executor was."""
-        seconds = dict.fromkeys((each.id for each in self.executors), 0.0)
+        seconds = dict.fromkeys((executor.id for executor in self.executors), 0.0)
         for stage in self.stages:
-            for executor, millis in zip(stage.executor, stage.millis, strict=True):
-                if executor is not None:
-                    seconds[executor] = seconds.get(executor, 0.0) + millis / 1000
+            for name, millis in zip(stage.executor, stage.millis, strict=True):
+                if name is not None:
+                    seconds[name] = seconds.get(name, 0.0) + millis / 1000
         return BatchLoads(self.batch, seconds)
 
     @classmethod
     def parse(cls, text: str) -> StateBatch:
-        given = json.loads(text)
+        """Return the batch in a text, which is JSON."""
+        content = json.loads(text)
         return cls(
-            given["run"],
-            given["batch"],
-            given["ended"],
-            [Executor(**each) for each in given["executors"]],
-            [StageLoads(**each) for each in given["stages"]],
-            given.get("traffic", []),
-            given["pinned"],
+            run=content["run"],
+            batch=content["batch"],
+            ended=content["ended"],
+            executors=[Executor(**executor) for executor in content["executors"]],
+            stages=[StageLoads(**stage) for stage in content["stages"]],
+            traffic=content.get("traffic", []),
+            pinned=content["pinned"],
         )
 
 
 def window_of(batches: Sequence[StateBatch], stages: Sequence[int], load: str) -> tuple[Window, list[str]]:
     """Return the loads of some stages over batches of the same query, and the executors by number.
 
-    An executor that had a partition in the last batch and is gone since is a node that leaves.
+    An executor that had a partition in the last batch, and is gone now, is a node that leaves.
 
     Args:
         batches: at least one, the latest last.
         stages: the numbers of stages. Their partitions are the key groups, one stage after the other.
-        load: one of :data:`LOADS`. Rows are scaled so that all take the time that their tasks took.
+        load: one of :data:`LOADS`. Rows are scaled to seconds, so that all rows together take as long as their tasks.
     """
     last = batches[-1]
-    there = {each.id: each for each in last.executors}
+    by_name = {executor.id: executor for executor in last.executors}
     for stage in stages:
-        for executor in last.stages[stage].executor:
-            if executor is not None and executor not in there:
-                there[executor] = Executor(executor, 1, leaving=True)
-    executors = list(there.values())
-    number = {each.id: i for i, each in enumerate(executors)}
+        for name in last.stages[stage].executor:
+            if name is not None and name not in by_name:
+                by_name[name] = Executor(name, 1, leaving=True)
+    executors = list(by_name.values())
+    number = {executor.id: i for i, executor in enumerate(executors)}
     seconds = np.array([_joined(batch, stages, "millis") for batch in batches]) / 1000
     series = seconds
     if load == "rows":
         rows = np.array([_joined(batch, stages, "rows") for batch in batches], dtype=float)
         series = rows * (seconds.sum() / max(1.0, rows.sum()))
-    cores = np.array([each.cores for each in executors])
+    cores = np.array([executor.cores for executor in executors])
     cluster = Cluster(
         load=series.mean(axis=0),
-        node=[number.get(executor, 0) for executor in _joined(last, stages, "executor")],
+        node=[number.get(name, 0) for name in _joined(last, stages, "executor")],
         nodes=len(executors),
         cost=_joined(last, stages, "bytes"),
-        kill=[i for i, each in enumerate(executors) if each.leaving],
+        kill=[i for i, executor in enumerate(executors) if executor.leaving],
         capacity=1 / cores,
     )
     partitions = np.array([i for stage in stages for i in range(len(last.stages[stage].rows))])
     pinned = np.flatnonzero(np.isin(partitions, last.pinned) & cluster.staying[cluster.node])
-    return Window(cluster, series, _traffic(last, stages), pinned.tolist()), [each.id for each in executors]
+    window = Window(cluster, series, _traffic(last, stages), pinned.tolist())
+    return window, [executor.id for executor in executors]
 
 
 def _joined(batch: StateBatch, stages: Sequence[int], name: str) -> list[Any]:
@@ -133,7 +135,7 @@ def _traffic(batch: StateBatch, stages: Sequence[int]) -> Traffic | None:
     for part in batch.traffic:
         sent = np.array(part["bytes"], dtype=float)
         one, other = stages.index(part["from"]), stages.index(part["to"])
-        # A map task may read several partitions; then partition i of one stage is not map task i of the next.
+        # If a map task reads several partitions, then partition i of one stage is not map task i of the next.
         if sent.shape == (sizes[one], sizes[other]):
             blocks[one][other] = sparse.csr_array(sent)
     return Traffic(sparse.block_array(blocks, format="csr"), np.repeat(np.arange(len(stages)), sizes))

@@ -1,4 +1,4 @@
-"""What a balancer of state partitions knows of a stream, and what it did."""
+"""The report of a balancer of state partitions on a stream: loads, rounds and moves."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Round:
-    """What was decided after a batch, for the operators of one stage, or for all with ALBIC."""
+    """What was decided after a batch, for the operators of one stage; with ALBIC, for the operators of all stages."""
 
     batch: int
     before: float
@@ -37,9 +37,9 @@ class Round:
     """The same, after the moves."""
     moves: list[Move]
     gain: float
-    """Seconds that a batch takes less."""
+    """Seconds that each later batch is shorter."""
     pause: float
-    """Seconds that the next batch takes more, once."""
+    """Seconds that the next batch is longer, once."""
     reason: str
     """Why nothing moves; empty if something does."""
 
@@ -65,7 +65,7 @@ class BatchLoads:
 
 @dataclass(frozen=True)
 class StateReport(Printable):
-    """What a balancer knows of a stream, and did. Prints as a page, in a notebook as HTML.
+    """The loads of a stream's executors, and what a balancer did. Prints as a page, in a notebook as HTML.
 
     >>> round_ = Round(4, 1.6, 1.02, [Move([0], 3, "1", "2", 1 << 20)], gain=0.5, pause=0.06, reason="")
     >>> held = {"1": 18, "2": 14}
@@ -103,59 +103,58 @@ class StateReport(Printable):
 
     @classmethod
     def from_json(cls, text: str) -> StateReport:
-        """Return the report in a text."""
-        given: dict[str, Any] = json.loads(text)
-        given["rounds"] = [
-            Round(**each | {"moves": [Move(**move) for move in each["moves"]]}) for each in given["rounds"]
-        ]
-        given["batches"] = [BatchLoads(**each) for each in given["batches"]]
-        return cls(**given)
+        """Return the report that :meth:`to_json` wrote."""
+        content: dict[str, Any] = json.loads(text)
+        for written in content["rounds"]:
+            written["moves"] = [Move(**move) for move in written["moves"]]
+        content["rounds"] = [Round(**written) for written in content["rounds"]]
+        content["batches"] = [BatchLoads(**written) for written in content["batches"]]
+        return cls(**content)
 
     def _parts(self) -> Iterator[Any]:
         yield (
             f"batch {self.batch}, {self.planner or 'no planner'}: {self.partitions} state partitions, max/mean "
             f"{self.max_to_mean:.2f}, {self.moved} moved with {self.moved_bytes / 2**20:.1f} MB"
         )
-        loads = [(each, f"{load:.2f}", str(self.held[each])) for each, load in self.executors.items()]
+        loads = [(name, f"{load:.2f}", str(self.held[name])) for name, load in self.executors.items()]
         yield Table(loads, ("executor", "seconds a batch", "state partitions"))
         if self.needed is not None:
             yield f"The load needs {self.needed} of {len(self.executors)} executors."
         rows = [
             (
-                str(each.batch),
-                str(len(each.moves)),
-                f"{sum(move.bytes for move in each.moves) / 2**20:.1f}",
-                f"{each.before:.2f}",
-                f"{each.expected:.2f}",
-                each.reason or f"gains {each.gain:.2f} s a batch, for {each.pause:.2f} s once",
+                str(decided.batch),
+                str(len(decided.moves)),
+                f"{sum(move.bytes for move in decided.moves) / 2**20:.1f}",
+                f"{decided.before:.2f}",
+                f"{decided.expected:.2f}",
+                decided.reason or f"gains {decided.gain:.2f} s a batch, for {decided.pause:.2f} s once",
             )
-            for each in self.rounds[-_SHOWN:]
+            for decided in self.rounds[-_PRINTED_ROUNDS:]
         ]
         yield Table(rows, ("after batch", "moves", "MB", "max/mean", "expected", "why"))
         if self.failure:
             yield f"The last round failed: {self.failure}"
 
 
-_SHOWN = 20
-"""Rounds that are printed, the latest ones."""
+_PRINTED_ROUNDS = 20
+"""How many of the latest rounds are printed."""
 
 
 def state_report(spark: SparkSession, query: Any) -> StateReport:
-    """Return what a balancer knows of a streaming query, and did, wherever the balancer runs. Connect has it too.
+    """Return the report of the balancer of a streaming query, wherever the balancer runs. It works over Connect too.
 
     Args:
         spark: a session of the query's application, with the plugin.
         query: a streaming query that runs.
 
     Raises:
-        SaltwiseError: no balancer has told anything of this query.
+        SaltwiseError: no balancer has reported on this query.
 
     >>> print(state_report(spark, query))  # doctest: +SKIP
     """
     [row] = spark.sql(f"SELECT state_report('{query.runId}')").collect()
     if row[0] is None:
         raise SaltwiseError(
-            f"No balancer has told anything of query {query.runId}: set spark.saltwise.state.planner, and wait for a "
-            "batch."
+            f"No balancer has reported on query {query.runId}: set spark.saltwise.state.planner, and wait for a batch."
         )
     return StateReport.from_json(row[0])

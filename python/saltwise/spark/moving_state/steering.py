@@ -22,10 +22,10 @@ from .report import BatchLoads, Move, Round, StateReport
 
 _LOG = logging.getLogger(__name__)
 _POLL_MILLIS = 500
-_KEPT = 1000
-"""Rounds and batches that a report shows."""
-_KEPT_RUNS = 50
-"""Runs of queries that are known: a service that restarts its queries has more of them each day."""
+_MAX_REPORTED = 1000
+"""The most rounds and batches that a report has."""
+_MAX_RUNS = 50
+"""The most runs of queries that are remembered. A service that restarts its queries has more of them each day."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class SteeringOptions:
     """How a balancer steers. :class:`saltwise.StateBalancer` says what each option means.
 
     Raises:
-        SaltwiseValueError: one is not allowed.
+        SaltwiseValueError: an option is not allowed.
 
     >>> SteeringOptions("milp", max_migration="1g").max_bytes
     1073741824
@@ -67,27 +67,32 @@ class SteeringOptions:
         """max_migration in bytes."""
         return bytes_of("max_migration", self.max_migration)
 
+    @property
+    def needs_traffic(self) -> bool:
+        """Whether the planner needs the bytes that partitions send to each other."""
+        return self.planner == "albic"
+
 
 class Steering:
-    """Follows runs of queries. Each gets a batch after the other, and says what moves. Any thread may ask."""
+    """Follows runs of queries, batch after batch, and decides which state partitions move. Threads may share it."""
 
     def __init__(self, options: SteeringOptions) -> None:
-        self._options = options
+        self.options = options
         self._lock = threading.Lock()
         self._runs: dict[str, _Run] = {}
         self._drained: set[str] = set()
 
     def drain(self, executor: str) -> None:
-        """Let an executor be one that leaves."""
+        """Treat an executor as one that leaves."""
         self._drained.add(executor)
 
     def after(self, batch: StateBatch) -> list[Move]:
-        """Take a batch that has ended; return what moves now."""
-        executors = [replace(each, leaving=each.leaving or each.id in self._drained) for each in batch.executors]
+        """Add a batch that has ended; return the moves that follow."""
+        executors = [replace(e, leaving=e.leaving or e.id in self._drained) for e in batch.executors]
         with self._lock:
-            run = self._runs.pop(batch.run, None) or _Run(self._options)
-            self._runs[batch.run] = run  # the last one in the order of the dict, as the freshest
-            if len(self._runs) > _KEPT_RUNS:
+            run = self._runs.pop(batch.run, None) or _Run(self.options)
+            self._runs[batch.run] = run  # at the end of the dict, because it is the latest
+            if len(self._runs) > _MAX_RUNS:
                 del self._runs[next(iter(self._runs))]
             return run.after(replace(batch, executors=executors))
 
@@ -98,16 +103,16 @@ class Steering:
                 self._runs[run].failure = why
 
     def missing(self, run: str) -> int:
-        """Return how many more executors a query needs, if a round has just found out; else 0."""
+        """Return how many more executors a query needs, if the last batch had a round; else 0."""
         with self._lock:
-            found = self._runs.get(run)
-            return 0 if found is None else found.missing
+            known = self._runs.get(run)
+            return 0 if known is None else known.missing
 
     def report(self, run: str) -> StateReport | None:
-        """Return what is known of a run; None if it had no batch with state."""
+        """Return the report on a run; None if it had no batch with state."""
         with self._lock:
-            found = self._runs.get(run)
-            return None if found is None else found.report()
+            known = self._runs.get(run)
+            return None if known is None else known.report()
 
 
 class _Run:
@@ -116,11 +121,12 @@ class _Run:
     def __init__(self, options: SteeringOptions) -> None:
         self._options = options
         self._batches: deque[StateBatch] = deque(maxlen=options.window)
-        self._rounds: deque[Round] = deque(maxlen=_KEPT)
-        self._loads: deque[BatchLoads] = deque(maxlen=_KEPT)
+        self._rounds: deque[Round] = deque(maxlen=_MAX_REPORTED)
+        self._loads: deque[BatchLoads] = deque(maxlen=_MAX_REPORTED)
         self._rng = np.random.default_rng(options.seed)
-        self._since = 0
-        self._sent = False
+        self._batches_since_round = 0
+        self._moved_last = False
+        """Whether partitions move because of the last batch."""
         self._moved = 0
         self._moved_bytes = 0
         self.failure = ""
@@ -133,31 +139,34 @@ class _Run:
             self._batches.clear()
         self._batches.append(batch)
         self._loads.append(batch.loads())
-        self._since += 1
-        due = self._since >= self._options.every or _loses_an_executor(batch)
-        # This batch began before the moves that the one before it has brought about.
-        early, self._sent = self._sent, False
+        self._batches_since_round += 1
+        due = self._batches_since_round >= self._options.every or _loses_an_executor(batch)
+        # If partitions moved after the last batch, this one began before them, so its loads are the old ones.
+        early, self._moved_last = self._moved_last, False
         if self._options.planner is None or early or not due:
             return []
-        self._since = 0
+        self._batches_since_round = 0
         self.failure = ""
-        self.needed = self._scaled()
+        self.needed = self._needed_executors()
         if self.needed is not None:
-            self.missing = max(0, self.needed - sum(not each.leaving for each in batch.executors))
+            self.missing = max(0, self.needed - sum(not executor.leaving for executor in batch.executors))
         stages = list(range(len(batch.stages)))
-        together = [stages] if self._options.planner == "albic" else [[stage] for stage in stages]
-        every = sum(len(stage.rows) for stage in batch.stages)
-        left = Budget(self._options.max_moves or every, self._options.max_bytes)
+        planned_together = [stages] if self._options.needs_traffic else [[stage] for stage in stages]
+        partitions = sum(len(stage.rows) for stage in batch.stages)
+        budget = Budget(self._options.max_moves or partitions, self._options.max_bytes)
         moves: list[Move] = []
-        for joined in together:
-            if left.moves:
-                self._rounds.append(self._round(self._options.planner, joined, left))
-                made = self._rounds[-1].moves
-                left = left._replace(moves=left.moves - len(made), bytes=left.bytes - sum(move.bytes for move in made))
-                moves += made
+        for group in planned_together:
+            if budget.moves:
+                new_round = self._round(self._options.planner, group, budget)
+                self._rounds.append(new_round)
+                moves += new_round.moves
+                budget = budget._replace(
+                    moves=budget.moves - len(new_round.moves),
+                    bytes=budget.bytes - sum(move.bytes for move in new_round.moves),
+                )
         self._moved += len(moves)
         self._moved_bytes += sum(move.bytes for move in moves)
-        self._sent = bool(moves)
+        self._moved_last = bool(moves)
         return moves
 
     def _round(self, planner: str, stages: Sequence[int], budget: Budget) -> Round:
@@ -170,10 +179,17 @@ class _Run:
             Move(*groups[g], executors[cluster.node[g]], executors[decision.node[g]], int(cluster.cost[g]))
             for g in np.flatnonzero(cluster.moved(decision.node))
         ]
-        before, expected = unevenness(cluster), unevenness(cluster, decision.node)
-        return Round(batch.batch, before, expected, moves, decision.gain, decision.pause, decision.reason)
+        return Round(
+            batch=batch.batch,
+            before=unevenness(cluster),
+            expected=unevenness(cluster, decision.node),
+            moves=moves,
+            gain=decision.gain,
+            pause=decision.pause,
+            reason=decision.reason,
+        )
 
-    def _scaled(self) -> int | None:
+    def _needed_executors(self) -> int | None:
         """Return how many executors Algorithm 1 of the MILP paper would keep; None after a single batch."""
         first, last = self._batches[0], self._batches[-1]
         if last.batch == first.batch or last.ended <= first.ended:
@@ -188,28 +204,29 @@ class _Run:
         batch = self._batches[-1]
         window, executors = window_of(self._batches, range(len(batch.stages)), "time")
         cluster = window.cluster
+        seconds = (cluster.loads() / cluster.capacity).round(3).tolist()
         held = np.bincount(cluster.node, minlength=cluster.nodes).tolist()
         return StateReport(
-            batch.run,
-            self._options.planner,
-            batch.batch,
-            len(cluster.load),
-            dict(zip(executors, (cluster.loads() / cluster.capacity).round(3).tolist(), strict=True)),
-            dict(zip(executors, held, strict=True)),
-            round(unevenness(cluster), 3),
-            self.needed,
-            list(self._rounds),
-            list(self._loads),
-            self._moved,
-            self._moved_bytes,
-            self.failure,
+            run=batch.run,
+            planner=self._options.planner,
+            batch=batch.batch,
+            partitions=len(cluster.load),
+            executors=dict(zip(executors, seconds, strict=True)),
+            held=dict(zip(executors, held, strict=True)),
+            max_to_mean=round(unevenness(cluster), 3),
+            needed=self.needed,
+            rounds=list(self._rounds),
+            batches=list(self._loads),
+            moved=self._moved,
+            moved_bytes=self._moved_bytes,
+            failure=self.failure,
         )
 
 
 def _loses_an_executor(batch: StateBatch) -> bool:
-    """Whether there are state partitions on an executor that leaves. They need not wait for the next round."""
-    stay = {each.id for each in batch.executors if not each.leaving}
-    return any(executor is not None and executor not in stay for stage in batch.stages for executor in stage.executor)
+    """Return whether a state partition is on an executor that leaves. It need not wait for the next round."""
+    stay = {executor.id for executor in batch.executors if not executor.leaving}
+    return any(name is not None and name not in stay for stage in batch.stages for name in stage.executor)
 
 
 def _shape(batch: StateBatch) -> list[tuple[list[int], int]]:
@@ -217,26 +234,25 @@ def _shape(batch: StateBatch) -> list[tuple[list[int], int]]:
 
 
 def follow(
-    streams: Any, steering: Steering, traffic: bool, wanted: Callable[[str], bool], stop: threading.Event
+    streams: Any, steering: Steering, *, stop: threading.Event, chosen: Callable[[str], bool] = lambda run: True
 ) -> None:
     """Steer the streams of an application until `stop` is set. A stream goes on, whatever fails here.
 
     Args:
         streams: the plugin's StateStreams.
-        steering: decides.
-        traffic: whether it needs to know what partitions send to each other.
-        wanted: whether to steer the run of a query.
+        steering: decides what moves.
         stop: ends it, within half a second.
+        chosen: whether to steer a run of a query; all are steered by default.
     """
     while not stop.is_set():
         run = ""
         try:
-            text = streams.next(_POLL_MILLIS, traffic)
+            text = streams.next(_POLL_MILLIS, steering.options.needs_traffic)
             if text is None:
                 continue
             batch = StateBatch.parse(text)
             run = batch.run
-            if wanted(run):
+            if chosen(run):
                 _steer(streams, steering, batch)
         except (SaltwiseError, Py4JError, ArithmeticError, LookupError, TypeError, ValueError) as error:
             _LOG.warning("State partitions of run %s stay where they are.", run, exc_info=True)
