@@ -12,30 +12,30 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 DIGITS = 9
-"""Doubles are the same if they agree to so many digits."""
+"""Doubles are the same if they agree in this many digits."""
 FLOAT_DIGITS = 6
 """The same for floats."""
 NEAR_ZERO = 1e-8
-"""Doubles that are no larger are the same. Rounding leaves a little where a sum or a deviation should be 0."""
+"""All doubles up to this size are the same. Rounding leaves a little where a sum or a deviation should be 0."""
 CANCELLED = 1e-12
 """Doubles are the same if they differ by no more than this share of the largest one of the column.
 
 Large numbers may have cancelled in a small sum.
 """
-SHOWN = 20
-"""Differences that are kept."""
+MAX_DIFFERENCES = 20
+"""The most differences that a comparison lists."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is different between two answers."""
+    """The differences between two answers."""
 
     rows: tuple[int, int]
     """How many rows each has."""
     differences: list[tuple[str, str]] = field(default_factory=list)
-    """Rows of the one and of the other that have no partner, as text, at most 20; empty text where there is none."""
+    """Rows of the one answer and of the other that have no partner, as text. Empty text stands for a missing row."""
     different: int = 0
-    """How many there are."""
+    """How many differences there are. At most 20 of them are listed."""
     reordered: int = 0
     """Rows that differ only by the order inside arrays."""
     rounding: float = 0.0
@@ -78,17 +78,22 @@ def compare(
             reordered += not _same(*exact)
             i, j = i + 1, j + 1
             continue
-        # A row that has no partner is passed over, on the side where rows come first.
+        # A row without a partner is skipped, on the side whose row comes first.
         step_left = j == len(right) or (i < len(left) and _order(left[i][0]) < _order(right[j][0]))
         step_right = i == len(left) or not step_left
-        both = i < len(left) and j < len(right) and _follow(left, i + 1, right, j + 1)
-        if both:
+        if i < len(left) and j < len(right) and _are_partners(left, i + 1, right, j + 1):
             step_left = step_right = True
         different += 1
-        if len(differences) < SHOWN:
+        if len(differences) < MAX_DIFFERENCES:
             differences.append((repr(left[i][1]) if step_left else "", repr(right[j][1]) if step_right else ""))
         i, j = i + step_left, j + step_right
-    return Comparison((len(left), len(right)), differences, different, reordered, rounding)
+    return Comparison(
+        rows=(len(left), len(right)),
+        differences=differences,
+        different=different,
+        reordered=reordered,
+        rounding=rounding,
+    )
 
 
 class _Tolerance(NamedTuple):
@@ -103,7 +108,7 @@ class _Double(NamedTuple):
     tolerance: _Tolerance
 
     def agrees(self, other: _Double) -> bool:
-        """Whether two doubles differ by their last digits at most."""
+        """Return whether two doubles differ only in their last digits."""
         both_nan = math.isnan(self.value) and math.isnan(other.value)
         return both_nan or math.isclose(self.value, other.value, rel_tol=10.0**-self.tolerance.digits)
 
@@ -116,7 +121,7 @@ class _Double(NamedTuple):
         return 0.0 if self.agrees(other) else abs(self.value - other.value)
 
     def order(self) -> tuple[bool, float]:
-        """Return the sort key, with one digit less, so that doubles that are the same sort alike. NaN comes last."""
+        """Return the sort key. It has one digit less, so that equal doubles have the same place. NaN comes last."""
         digits, absolute = self.tolerance
         if math.isnan(self.value) or abs(self.value) <= max(NEAR_ZERO, absolute):
             return math.isnan(self.value), 0.0
@@ -150,7 +155,7 @@ def _finite_doubles(value: Any) -> Iterator[float]:
 def _sorted(
     rows: list[tuple[Any, ...]], tolerances: list[_Tolerance], ordered: bool
 ) -> list[tuple[Parts, tuple[Any, ...]]]:
-    return sorted(((_row_parts(row, tolerances, ordered), row) for row in rows), key=lambda each: _order(each[0]))
+    return sorted(((_row_parts(row, tolerances, ordered), row) for row in rows), key=lambda pair: _order(pair[0]))
 
 
 def _order(parts: Parts) -> tuple[str, list[tuple[bool, float]]]:
@@ -189,8 +194,8 @@ def _same(one: Parts, other: Parts) -> bool:
     return one[0] == other[0] and all(map(_Double.same, one[1], other[1]))
 
 
-def _follow(left: list[Any], i: int, right: list[Any], j: int) -> bool:
-    """Whether the next rows are partners again, or there are none, so that the two before differ by a value."""
+def _are_partners(left: list[Any], i: int, right: list[Any], j: int) -> bool:
+    """Return whether two rows are partners, or both sides have ended. Then the two rows before differ by a value."""
     if i == len(left) and j == len(right):
         return True
     return i < len(left) and j < len(right) and _same(left[i][0], right[j][0])

@@ -1,4 +1,4 @@
-"""Runs a query with Saltwise and without it: are the answers the same, and which one is faster?"""
+"""Runs a query with Saltwise and without it, compares the answers, and measures the time of both."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...errors import SaltwiseError, SaltwiseValueError, check_whole
 from ...tables import Printable, Table, counted
 from ..compat import analysed_plan, is_answer_of_command, is_connect, physical_plan
-from ..session import require_plugin
+from ..session import confs, require_plugin
 from ..spark_errors import SPARK_ERRORS, refused_query
 from .answers import Comparison, compare
-from .explain import confs, one_select, reason_in
+from .explain import one_select, reason_in
 from .loads import measured_tasks
 
 if TYPE_CHECKING:
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 MODE = "spark.saltwise.mode"
 STOCK = {MODE: "observe"}
-"""With it every plan is Spark's own, with a hint too."""
+"""Confs that make every plan Spark's own, even with a hint."""
 OURS = {MODE: "on"}
 COMPARED = OURS | {"spark.saltwise.auto.smallInput": "0"}
-"""With it small inputs are rewritten too, so that their answers prove something."""
+"""Confs that rewrite small inputs too, because the answers of plans that are not rewritten prove nothing."""
 ALL_FIELDS = {"spark.sql.debug.maxToStringFields": str(2**31 - 1)}
-"""With it a plan prints all of its expressions."""
+"""Confs that make a plan print all of its expressions."""
 MAX_ROWS = 1_000_000
-"""The most rows of an answer that are compared."""
+"""The most rows that an answer may have."""
 
 _LINE = r"^[ :+-]*"
 _CALLS = (
@@ -66,12 +66,12 @@ OPEN = {name: rf"\b{name}\(" for name in _CALLS} | {
     ),
     "TABLESAMPLE": rf"{_LINE}Sample ",
 }
-"""Parts of a query whose answer depends on the order in which rows come, or states are merged, which Spark leaves open.
+"""Parts of a query whose answer depends on the order of rows or of merges, which Spark leaves open.
 
 Each has a pattern that finds it in the analysed plan.
 """
 ARRAYS = rf"{_LINE}(?:Aggregate|Window) (?!.*(?:FIRST|LAST)\]$).*\bcollect_(?:list|set)\("
-"""Finds arrays in the order in which rows come. A window with an order is none of them."""
+"""Finds arrays whose order is that of the rows. The arrays of a window with an order are not among them."""
 SORTED_ARRAYS = r"\b(?:array_sort|sort_array)\("
 READ_BY_ORDER = ("array_join", "concat_ws", "element_at", "posexplode", "slice", "to_json")
 """Functions whose answer depends on the order inside an array."""
@@ -79,27 +79,27 @@ READ_BY_ORDER = ("array_join", "concat_ws", "element_at", "posexplode", "slice",
 
 @dataclass(frozen=True)
 class Audit(Printable):
-    """What an audit found. Prints as a page, in a notebook as HTML."""
+    """The result of an audit. Prints as a page, in a notebook as HTML."""
 
     answers: Comparison
-    """Without Saltwise against with it."""
+    """The answer without Saltwise, compared with the answer with it."""
     steady: bool
-    """Whether two runs without Saltwise gave the same answer; if not, differences tell nothing."""
+    """Whether two runs without Saltwise gave the same answer. If not, a difference proves nothing."""
     open: tuple[str, ...]
-    """The parts of the query whose answer Spark leaves open: where they differ, neither side need be wrong."""
+    """The parts of the query whose answer Spark leaves open. If only they differ, both sides may be right."""
     reason: str
-    """What Saltwise did where answers are compared: which aggregates it rewrote and how, and why it left the others."""
+    """What Saltwise did in the run that is compared: which aggregates it rewrote and how, and why not the others."""
     timed_reason: str
-    """The same in the runs that are timed. They have the session's own confs, and may leave small inputs alone."""
+    """The same in the timed runs. They have the session's own confs, and may leave small inputs alone."""
     seconds: tuple[float, float]
     """Median seconds without Saltwise, and with it."""
     ratio: float
-    """Median of the time with Saltwise by that without, of the same round."""
+    """Median over the rounds of the time with Saltwise, divided by the time without it."""
     rounds: int
     longest_task: tuple[float, float] | None
     """Median seconds of the longest task without Saltwise, and with it; None over Connect."""
     memory: tuple[float, float] | None
-    """Median of the most bytes of execution memory that a task had, without Saltwise and with it; None over Connect."""
+    """Median of the largest execution memory of a task in bytes, without Saltwise and with it; None over Connect."""
 
     @property
     def same(self) -> bool:
@@ -131,30 +131,30 @@ class Audit(Printable):
                     f"The query has {' and '.join(self.open)}. Their answers depend on the order of rows or of merges, "
                     "which Spark leaves open, so they can differ where nothing is wrong."
                 )
-        yield _told(self.reason)
+        yield _with_headline(self.reason)
         if self.timed_reason != self.reason:
-            yield f"The timed runs keep the confs of the session. {_told(self.timed_reason)}"
+            yield f"The timed runs keep the confs of the session. {_with_headline(self.timed_reason)}"
         if not self.same:
             yield Table(self.answers.differences, ("without", "with Saltwise"), code=True)
         stock, ours = self.seconds
         rows: list[tuple[str, ...]] = [("seconds", f"{stock:.3f}", f"{ours:.3f}", f"{self.ratio:.2f}")]
         if self.longest_task is not None and self.memory is not None:
             rows += [
-                ("longest task, seconds", *(f"{each:.3f}" for each in self.longest_task), _ratio(self.longest_task)),
-                ("peak memory of a task, MB", *(f"{each / 2**20:.1f}" for each in self.memory), _ratio(self.memory)),
+                ("longest task, seconds", *(f"{time:.3f}" for time in self.longest_task), _ratio(self.longest_task)),
+                ("peak memory of a task, MB", *(f"{size / 2**20:.1f}" for size in self.memory), _ratio(self.memory)),
             ]
         yield Table(rows, (f"median of {self.rounds} rounds", "without Saltwise", "with Saltwise", "ratio"))
 
 
 def audit(query: DataFrame | str, spark: SparkSession | None = None, rounds: int = 3) -> Audit:
-    """Run a query with Saltwise and without it, by turns, compare the answers, and time it.
+    """Run a query alternately with Saltwise and without it, compare the answers, and measure the time.
 
-    For the comparison Saltwise rewrites small inputs too. The timed runs keep the confs of the session.
+    For the comparison, Saltwise rewrites small inputs too. The timed runs keep the confs of the session.
 
     Args:
-        query: a DataFrame, or one SELECT in SQL. What writes is refused, and so are streams.
-        spark: the session of SQL, with the plugin; the active one by default.
-        rounds: how often each side is timed, after the run whose answer is compared.
+        query: a DataFrame, or one SELECT in SQL. Commands and streams are refused.
+        spark: the session of the SQL, with the plugin; the active one by default.
+        rounds: how often each side is timed, after the run that is compared.
 
     Raises:
         SaltwiseValueError: the query is a stream or the answer of a command, or names an unknown column or table, or
@@ -200,30 +200,30 @@ def audit(query: DataFrame | str, spark: SparkSession | None = None, rounds: int
 
     connect = is_connect(session)
     return Audit(
-        answers,
-        steady,
-        _open(plan, ordered),
-        reason,
-        timed_reason,
-        medians("seconds"),
-        median(ours.seconds / stock.seconds for stock, ours in runs),
-        rounds,
-        None if connect else medians("longest_task"),
-        None if connect else medians("memory"),
+        answers=answers,
+        steady=steady,
+        open=_open_parts(plan, ordered),
+        reason=reason,
+        timed_reason=timed_reason,
+        seconds=medians("seconds"),
+        ratio=median(ours.seconds / stock.seconds for stock, ours in runs),
+        rounds=rounds,
+        longest_task=None if connect else medians("longest_task"),
+        memory=None if connect else medians("memory"),
     )
 
 
-def _open(plan: str, ordered: bool) -> tuple[str, ...]:
+def _open_parts(plan: str, ordered: bool) -> tuple[str, ...]:
     """Return the parts of an analysed plan whose answer Spark leaves open.
 
     Args:
         plan: the analysed plan as text.
         ordered: whether the order inside its arrays counts.
     """
-    found = [name for name, pattern in OPEN.items() if re.search(pattern, plan, re.MULTILINE)]
+    parts = [name for name, pattern in OPEN.items() if re.search(pattern, plan, re.MULTILINE)]
     if not ordered:
-        found += [f"{name} over collected arrays" for name in READ_BY_ORDER if re.search(rf"\b{name}\(", plan)]
-    return tuple(found)
+        parts += [f"{name} over collected arrays" for name in READ_BY_ORDER if re.search(rf"\b{name}\(", plan)]
+    return tuple(parts)
 
 
 def _active() -> SparkSession:
@@ -248,7 +248,7 @@ def _reason(session: SparkSession, made: Callable[[], DataFrame], values: dict[s
         return reason_in(physical_plan(made()))
 
 
-def _told(reason: str) -> str:
+def _with_headline(reason: str) -> str:
     if "Rewritten: " in reason:
         return reason
     return f"Nothing was rewritten: {reason.removeprefix('Left alone: ')}"
@@ -261,7 +261,7 @@ class _Run(NamedTuple):
 
 
 def _round(session: SparkSession, made: Callable[[], DataFrame], stock_first: bool) -> tuple[_Run, _Run]:
-    """Time both sides. The second one finds caches warm, so each side should be first in every other round."""
+    """Time both sides. The second side has warm caches, so each side should be first in every other round."""
     if stock_first:
         return _timed(session, made, STOCK), _timed(session, made, OURS)
     ours = _timed(session, made, OURS)

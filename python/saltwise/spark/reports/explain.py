@@ -1,17 +1,16 @@
-"""Shows what Saltwise does with a query: Spark's plan and ours side by side, and the reason."""
+"""Shows what Saltwise does with a query: Spark's plan and Saltwise's plan side by side, and the reason."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...errors import SaltwiseValueError
 from ...options import SkewOptions
 from ...tables import Printable, Table
-from ..session import require_plugin
+from ..session import confs, require_plugin
 from ..spark_errors import SPARK_ERRORS, refused_query
 
 if TYPE_CHECKING:
@@ -27,12 +26,12 @@ _PLANS = {
     "split": f"rows are shuffled once by key, and {_SPLIT}",
 }
 _PIECE = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`|--[^\n]*|/\*.*?\*/|.""", re.DOTALL)
-"""A text, a quoted name or a comment of a query, or else one character."""
+"""A string, a quoted name or a comment of a query, or else one character."""
 _NOISE = re.compile(
     r"#\d+L?|\*\(\d+\) |, \[plan_id=\d+\]|, ENSURE_REQUIREMENTS|, REPARTITION_BY_NUM|, 0, 0, true"
     r"| isFinalPlan=false| Batched: .*|(?<=left alone): .*"
 )
-"""Parts of a plan that tell a reader nothing, or that the reason repeats."""
+"""Parts of a plan that say nothing to a reader, or that the reason says again."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ def one_select(spark: SparkSession, query: str) -> str:
         raise SaltwiseValueError("the query is empty; it must be one SELECT.")
     query = "".join(pieces)
     try:
-        # Only a SELECT can stand here. If its analysis fails, the error says why; that of EXPLAIN would not.
+        # Only a SELECT can stand here. If its analysis fails, this error says why. An error of EXPLAIN would not.
         spark.sql(f"WITH query AS (\n{query}\n) SELECT * FROM query")
     except SPARK_ERRORS as error:
         raise refused_query(error, (table.name for table in spark.catalog.listTables())) from error
@@ -141,19 +140,3 @@ def _highlighted(plan: str) -> Text:
     text = Text(plan)
     text.highlight_regex(r"Skew[A-Z]\w*.*|Combine.*|Exchange placement.*", "bold green")
     return text
-
-
-@contextmanager
-def confs(spark: SparkSession, values: dict[str, str]) -> Iterator[None]:
-    """Set confs inside of a `with` block."""
-    before = {name: spark.conf.get(name, None) for name in values}
-    try:
-        for name, value in values.items():
-            spark.conf.set(name, value)
-        yield
-    finally:
-        for name, old in before.items():
-            if old is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, old)

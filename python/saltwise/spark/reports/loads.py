@@ -24,7 +24,7 @@ _JOB_GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interrupt
 
 @dataclass(frozen=True)
 class WorkerLoads(Printable, Generic[T]):
-    """What the workers of one query received and sent. Prints as a small table, in a notebook as HTML.
+    """Rows that the workers of one query received, and states that they sent. Prints as a small table, or as HTML.
 
     >>> WorkerLoads(rows=[6, 0], states=3, seconds=0.1).max_to_mean
     2.0
@@ -65,12 +65,11 @@ class WorkerLoads(Printable, Generic[T]):
 
 
 def worker_loads(spark: SparkSession, action: Callable[[], T]) -> WorkerLoads[T]:
-    """Run an action with one aggregate, and return what each worker received.
+    """Run an action with one aggregate, and return the rows that each worker received.
 
     The workers are the tasks that read the rows that SkewRoute sent, or the keys that were placed. In any other plan
-    they are the tasks that read the first shuffle: its reducers, which get partial states from stock Spark. With
-    ``split``, tasks that merge states count as workers too, beside those that read whole partitions. The UI need not
-    run.
+    they are the tasks that read the first shuffle. With stock Spark, these tasks get partial states. With ``split``,
+    tasks that merge states count as workers too, beside those that read whole partitions. The UI need not run.
 
     Args:
         spark: a classic session.
@@ -102,7 +101,7 @@ def worker_loads(spark: SparkSession, action: Callable[[], T]) -> WorkerLoads[T]
     else:
         states = sum(rows)
     run_times = [[task.executorRunTime() for task in stage.tasks()] for stage in stages]
-    return WorkerLoads(rows, states, seconds, result, run_times)
+    return WorkerLoads(rows=rows, states=states, seconds=seconds, result=result, stages=run_times)
 
 
 def measured_tasks(spark: SparkSession, action: Callable[[], object]) -> list[list[dict[str, int]]]:
@@ -134,7 +133,7 @@ def measured_tasks(spark: SparkSession, action: Callable[[], object]) -> list[li
 
 @dataclass(frozen=True)
 class _Stage:
-    """A stage that ran, as the status store knows it."""
+    """A stage that ran, from the status store."""
 
     store: Any
     id: int
@@ -151,11 +150,11 @@ class _Stage:
         return frozenset(other.id for other in stages if "SkewRoute" in other.operators and self.reads(other))
 
     def tasks(self) -> list[Any]:
-        """Return the metrics of each partition's successful task, from whichever attempt."""
+        """Return the metrics of each partition's successful task, from any attempt."""
         succeeded = {}
         last = self.store.lastStageAttempt(self.id)
         for attempt in range(last.attemptId() + 1):
-            for task in _each(self.store.taskList(self.id, attempt, 2**31 - 1)):
+            for task in _items(self.store.taskList(self.id, attempt, 2**31 - 1)):
                 if task.status() == "SUCCESS":
                     succeeded[task.partitionId()] = task.taskMetrics().get()
         return [succeeded[partition] for partition in sorted(succeeded)]
@@ -167,13 +166,13 @@ def _workers(stages: list[_Stage]) -> list[_Stage]:
     routed = [stage for stage in readers if stage.routes(stages)]
     first = [stage for stage in readers if not any(stage.reads(other) for other in readers)]
     placed = [stage for stage in readers if "SkewReceive" in stage.operators]
-    found = routed or placed or first
-    if not found:
+    workers = routed or placed or first
+    if not workers:
         raise SaltwiseError("The action read no shuffle: run an aggregate that is not cached.")
-    aggregates = len({stage.routes(stages) for stage in routed}) if routed else len(found)
+    aggregates = len({stage.routes(stages) for stage in routed}) if routed else len(workers)
     if aggregates > 1:
         raise SaltwiseError(f"The action ran {aggregates} aggregates: measure one at a time.")
-    return found
+    return workers
 
 
 def _stages(context: SparkContext, group: str) -> list[_Stage]:
@@ -182,7 +181,7 @@ def _stages(context: SparkContext, group: str) -> list[_Stage]:
     tracker = context.statusTracker()
     jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
     ids = sorted({stage for job in jobs if job is not None for stage in job.stageIds})
-    # The store forgets skipped stages first, so it may no longer know them.
+    # The store forgets skipped stages first, so some of them may be missing.
     infos = [(id, tracker.getStageInfo(id)) for id in ids]
     return [_stage(store, id) for id, info in infos if info is not None and info.numCompletedTasks >= info.numTasks > 0]
 
@@ -194,18 +193,18 @@ def _stage(store: Any, id: int) -> _Stage:
         store,
         id,
         operators=frozenset(cluster.name() for cluster in clusters),
-        rdds=frozenset(node.id() for cluster in clusters for node in _each(cluster.childNodes())),
-        sources=frozenset(edge.fromId() for edge in _each(graph.incomingEdges())),
+        rdds=frozenset(node.id() for cluster in clusters for node in _items(cluster.childNodes())),
+        sources=frozenset(edge.fromId() for edge in _items(graph.incomingEdges())),
     )
 
 
 def _clusters(cluster: Any) -> Iterator[Any]:
     yield cluster
-    for child in _each(cluster.childClusters()):
+    for child in _items(cluster.childClusters()):
         yield from _clusters(child)
 
 
-def _each(seq: Any) -> Iterator[Any]:
+def _items(seq: Any) -> Iterator[Any]:
     """Iterate over a Scala collection."""
     iterator = seq.iterator()
     while iterator.hasNext():
@@ -214,7 +213,7 @@ def _each(seq: Any) -> Iterator[Any]:
 
 @contextmanager
 def _job_group(context: SparkContext) -> Iterator[str]:
-    """Run jobs under a group of their own, then restore the group before."""
+    """Run jobs in a job group of their own, then restore the job group from before."""
     before = [context.getLocalProperty(name) for name in _JOB_GROUP]
     group = f"saltwise-{uuid.uuid4()}"
     context.setJobGroup(group, "saltwise worker loads")

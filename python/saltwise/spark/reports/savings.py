@@ -1,4 +1,4 @@
-"""What rewritten queries took, against the same queries without Saltwise, where both have run."""
+"""Compares the time and bytes of rewritten queries with those of the same queries without Saltwise."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class QuerySavings:
 
     @property
     def saved(self) -> float:
-        """Seconds that its runs with Saltwise took less, all together; below 0 if they took more."""
+        """Seconds that all its runs with Saltwise saved together; below 0 if they took longer."""
         return self.runs[1] * (self.seconds[0] - self.seconds[1])
 
 
@@ -40,13 +40,13 @@ class Savings(Printable):
     """The queries of an application that ran both ways. Prints as a table, in a notebook as HTML."""
 
     queries: list[QuerySavings]
-    """The one that saved most first."""
+    """The query that saved most comes first."""
     one_way: int
-    """Queries with a GROUP BY that ran only with Saltwise, or only without it. Nothing is known of them."""
+    """Queries with a GROUP BY that ran only with Saltwise, or only without it. They cannot be compared."""
 
     @property
     def saved(self) -> float:
-        """Seconds saved, all together."""
+        """Seconds that all queries saved together."""
         return sum(query.saved for query in self.queries)
 
     def _parts(self) -> Iterator[str | Table]:
@@ -71,10 +71,10 @@ class Savings(Printable):
 
 
 def savings(spark: SparkSession) -> Savings:
-    """Return what rewritten queries of this application took, against the same queries without Saltwise.
+    """Return what Saltwise saved in this application, by queries that ran with it and without it.
 
-    The same query is one with the same analysed plan, apart from the hint. Of each, the last hundred runs count, and of
-    all, the thousand queries that ran last. Queries that failed do not count.
+    Two queries are the same if their analysed plans are the same, apart from the hint. The last hundred runs of a query
+    count, and the thousand queries that ran last. Queries that failed do not count.
 
     Args:
         spark: a session with the plugin, classic or Connect.
@@ -88,11 +88,11 @@ def savings(spark: SparkSession) -> Savings:
     require_plugin(spark)
     [(text,)] = spark.sql("SELECT skew_savings()").collect()
     queries = json.loads(text)
-    both = [_of(query) for query in queries if query["on"] and query["off"]]
+    both = [_query_savings(query) for query in queries if query["on"] and query["off"]]
     return Savings(sorted(both, key=lambda query: -query.saved), len(queries) - len(both))
 
 
-def _of(query: dict[str, Any]) -> QuerySavings:
+def _query_savings(query: dict[str, Any]) -> QuerySavings:
     sides = (query["off"], query["on"])
 
     def medians(name: str) -> tuple[float, float]:
@@ -101,9 +101,9 @@ def _of(query: dict[str, Any]) -> QuerySavings:
 
     off, on = medians("millis")
     return QuerySavings(
-        query["fingerprint"],
-        query["description"],
-        (len(sides[0]), len(sides[1])),
-        (off / 1000, on / 1000),
-        medians("bytes"),
+        fingerprint=query["fingerprint"],
+        description=query["description"],
+        runs=(len(sides[0]), len(sides[1])),
+        seconds=(off / 1000, on / 1000),
+        bytes=medians("bytes"),
     )

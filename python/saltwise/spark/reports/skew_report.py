@@ -1,4 +1,4 @@
-"""skew_report: which keys are hot, what each strategy would make of them, and what to do."""
+"""skew_report: which keys are hot, how balanced each strategy would be, and what to do."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
     from rich.text import Text
 
-_SHOWN = 10
-"""Hot keys that are printed; all of them are in `hot_keys`."""
+_PRINTED_KEYS = 10
+"""How many hot keys are printed. All of them are in `hot_keys`."""
 
 _BALANCED = 1.2
-"""max/mean up to which nobody needs to do anything."""
+"""Up to this max/mean, nothing needs to be done."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class HotKey:
 
 @dataclass(frozen=True)
 class SkewReport(Printable):
-    """Hot keys with bounds, predicted balance, and advice. Prints as tables, in notebooks as HTML."""
+    """Hot keys with bounds, predicted balance, and advice. Prints as tables, in a notebook as HTML."""
 
     keys: tuple[str, ...]
     """Names of the key columns."""
@@ -64,13 +64,13 @@ class SkewReport(Printable):
     """Strategy to max/mean of rows per worker."""
     advice: str
     auto: str
-    """What the strategy ``auto`` does where states grow with their rows, and why."""
+    """What the strategy ``auto`` does if states grow with their rows, and why."""
     placements: dict[str, float]
-    """Placement to max/mean of rows per worker, where no group may be split; empty where numpy is not installed."""
+    """Placement to max/mean of rows per worker, if no group may be split; empty if numpy is not installed."""
     lower_bound: float
-    """max(1, p1 n): no placement gets below it, p1 being the share of the heaviest key."""
+    """max(1, p1 n), where p1 is the share of the heaviest key. No placement gets below it."""
     placement_advice: str
-    """Whether placement is enough, or only splitting goes further, and what the prediction does not know."""
+    """Whether placement is enough, or only splitting helps, and how exact the prediction is."""
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the hot keys as a pandas DataFrame: a column for each key column, count, lower, share."""
@@ -80,7 +80,7 @@ class SkewReport(Printable):
         return pd.DataFrame([(*k.key, k.count, k.lower, k.share) for k in self.hot_keys], columns=names)
 
     def hot_json(self) -> str:
-        """Return the hot keys as the conf and the option `hot` take them."""
+        """Return the hot keys in the format of the conf and the option `hot`."""
         if not self.hot_keys:
             raise SaltwiseValueError(
                 f"the report has no hot key among its {self.rows} rows; leave hot out, or lower theta."
@@ -92,10 +92,10 @@ class SkewReport(Printable):
 
         title = Text.assemble((f"Skew of {', '.join(self.keys)}", "bold"))
         yield title + f": {self.rows:,} rows, n = {self.partitions}, theta = {self.theta:g}"
-        hot = [(str(k), f"{k.count:,}", f"{k.lower:,}", f"{k.share:.2%}") for k in self.hot_keys[:_SHOWN]]
+        hot = [(str(k), f"{k.count:,}", f"{k.lower:,}", f"{k.share:.2%}") for k in self.hot_keys[:_PRINTED_KEYS]]
         yield Table(hot, ("hot key", "rows (at most)", "at least", "share"))
-        if len(self.hot_keys) > _SHOWN:
-            yield f"and {len(self.hot_keys) - _SHOWN} more"
+        if len(self.hot_keys) > _PRINTED_KEYS:
+            yield f"and {len(self.hot_keys) - _PRINTED_KEYS} more"
         yield Table(_shown_ratios(self.predicted), ("strategy", "predicted max/mean"))
         yield self.advice
         yield f"auto, for collect_list: {self.auto}"
@@ -117,11 +117,11 @@ def skew_report(
 ) -> SkewReport:
     """Find the hot keys of a DataFrame, and predict how each strategy would spread its rows.
 
-    One pass over the key columns, with a SpaceSaving sketch of 4/theta counters. An option that is left out is that of
-    the session, as for :func:`saltwise.skew_groupby`.
+    This takes one pass over the key columns, with a SpaceSaving sketch of 4/theta counters. If an option is left out,
+    the session's conf counts, as for :func:`saltwise.skew_groupby`.
 
     Args:
-        df: what is to be grouped.
+        df: the rows to be grouped.
         keys: the key columns.
         partitions: n, the number of workers; the shuffle partitions by default.
         theta: the share of rows from which a key is hot; 1/(5n) by default.
@@ -153,9 +153,12 @@ def skew_report(
         for row in heavy
         if row["count"] >= settled.theta * rows
     )
-    # By the lower bounds: on even keys each counter holds what many keys left there.
+    # Only lower bounds are safe: if keys are even, each counter has the rows of many keys.
     shares = [(row["hash"], (row["count"] - row["error"]) / rows) for row in heavy]
-    predicted = {name: predict(shares, name, n, settled.theta, settled.epsilon) if rows else 1.0 for name in PREDICTED}
+    predicted = {
+        name: predict(shares, name, n, theta=settled.theta, epsilon=settled.epsilon) if rows else 1.0
+        for name in PREDICTED
+    }
     placements = _placements(shares, n, settled.theta) if rows else {}
     bound = max(1.0, n * max((share for _, share in shares), default=0.0))
     tail = 1 - math.fsum(share for _, share in shares)
@@ -171,7 +174,7 @@ def skew_report(
         auto=_auto(numbered, n),
         placements=placements,
         lower_bound=bound,
-        placement_advice=_placement_advice(placements, bound, rows, n, tail, deviation),
+        placement_advice=_placement_advice(placements, rows, n, bound=bound, tail=tail, deviation=deviation),
     )
 
 
@@ -179,7 +182,7 @@ def _heavy_keys(numbered: DataFrame, settled: SettledOptions) -> tuple[int, list
     """Return the number of rows, and the keys with a share of at least 1/capacity, the most frequent first."""
     names, capacity = numbered.columns, settled.capacity
     top = F.call_function("heavy_hitters", F.struct(*names), F.lit(capacity), F.lit(capacity))
-    found = (
+    heavy = (
         numbered.agg(F.count(F.lit(1)).alias("rows"), top.alias("top"))
         .select("rows", F.explode_outer("top").alias("top"))
         .select("rows", "top.*")
@@ -194,30 +197,30 @@ def _heavy_keys(numbered: DataFrame, settled: SettledOptions) -> tuple[int, list
         .where(f"count is null or count >= rows / {capacity}")
         .collect()
     )
-    return found[0]["rows"] if found else 0, [row for row in found if row["count"] is not None]
+    return heavy[0]["rows"] if heavy else 0, [row for row in heavy if row["count"] is not None]
 
 
 def _placements(shares: list[tuple[int, float]], n: int, theta: float) -> dict[str, float]:
-    """What each placement is predicted to give; nothing where numpy is not installed."""
+    """Return the predicted max/mean of each placement; nothing if numpy is not installed."""
     try:
         from ...placement.prediction import predict_placements
     except ImportError:
         return {}
-    # Keys that differ in where NULL is inside of them have one hash, and are placed together.
-    of_hash: dict[int, float] = {}
+    # Structs that differ only in the place of a NULL have the same hash, and are placed together.
+    share_of_hash: dict[int, float] = {}
     for key, share in shares:
-        of_hash[key] = of_hash.get(key, 0.0) + share
-    return predict_placements([(key, share) for key, share in of_hash.items() if share > 0], n, theta)
+        share_of_hash[key] = share_of_hash.get(key, 0.0) + share
+    return predict_placements([(key, share) for key, share in share_of_hash.items() if share > 0], n, theta)
 
 
 def _placement_advice(
-    placements: dict[str, float], bound: float, rows: int, n: int, tail: float, deviation: float
+    placements: dict[str, float], rows: int, n: int, *, bound: float, tail: float, deviation: float
 ) -> str:
-    """Say what placement can do, and what the prediction does not know.
+    """Return what placement can do, and how exact the prediction is.
 
-    Rows whose key is not known have the share `tail`. On a worker they may differ by the standard `deviation`, in
-    means: none of these keys has more than 1/capacity of the rows, so the squares of their shares add up to
-    tail/capacity at most, and a hash gives each worker one n-th of that as variance.
+    Rows whose key is not known have the share `tail`. Their number on a worker has the standard deviation `deviation`,
+    as a multiple of the mean. None of these keys has more than 1/capacity of the rows, so the squares of their shares
+    add up to tail/capacity at most. A hash gives each worker one n-th of that as variance.
     """
     if rows == 0:
         return "There are no rows, so there is nothing to place."
@@ -231,13 +234,13 @@ def _placement_advice(
     )
     return (
         f"{need}; placement by {best} comes to {placements[best]:.2f}, by hash to {placements['hash']:.2f}. Keys that "
-        f"are not known have {tail:.0%} of the rows and count as spread by the hash: a task may be off by "
-        f"{deviation:.2f} of the mean, a standard deviation at most."
+        f"are not known have {tail:.0%} of the rows. The prediction spreads them by the hash, with an error of "
+        f"{deviation:.2f} of the mean for each task (one standard deviation at most)."
     )
 
 
 def _auto(numbered: DataFrame, n: int) -> str:
-    """What auto would do with a state that grows."""
+    """Return what auto would do with a state that grows."""
     view = f"saltwise_{uuid4().hex}"
     keys = ", ".join(numbered.columns)
     numbered.createTempView(view)
@@ -249,13 +252,13 @@ def _auto(numbered: DataFrame, n: int) -> str:
 
 
 def _shown(df: DataFrame, name: str) -> Column:
-    """The value, as text where Python has no type for it."""
+    """Return the value, as text if Python has no type for it."""
     column = F.col(f"item.{name}")
     return column.cast("string") if df.schema[name].dataType.typeName() == "yearmonthinterval" else column
 
 
 def _text(df: DataFrame, name: str) -> Column:
-    """The value as the `hot` option reads it."""
+    """Return the value as text that the `hot` option reads."""
     kind = df.schema[name].dataType.typeName()
     column = F.col(f"item.{name}")
     if kind in ("struct", "array"):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _RECEIVED = ".received"
-"""Suffix of the name of the workers' metrics; before it stands the name of the aggregate."""
+"""Suffix of the name of the workers' metrics. It follows the name of the aggregate."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class SkewBatch(Printable):
     batch: int
     """The number that Spark gave to the micro-batch."""
     name: str
-    """Name of the aggregate: ``saltwise``; if a stream has several, the next are ``saltwise.2`` and so on."""
+    """Name of the aggregate: ``saltwise``. If a stream has several, the next are ``saltwise.2`` and so on."""
     strategy: str
     workers: int
     """n."""
@@ -42,7 +42,7 @@ class SkewBatch(Printable):
     rows: int
     hot: tuple[tuple[Any, int], ...]
     """The keys with a share of at least theta, and their rows as counted by sketches, highest first. A key is its hash
-    of 64 bits, or its value where ``spark.saltwise.report.keys`` was true when the stream began. The value of a key of
+    of 64 bits, or its value if ``spark.saltwise.report.keys`` was true when the stream began. The value of a key of
     several columns is a dict, without the window."""
     max_rows: int
     """Rows of the fullest worker."""
@@ -72,8 +72,8 @@ class SkewBatch(Printable):
 def skew_batches(query: StreamingQuery) -> list[SkewBatch]:
     """Return the metrics of the latest micro-batches of a stream, the latest one last.
 
-    Spark keeps ``spark.sql.streaming.numRecentProgressUpdates`` of them. A stream whose aggregates were left alone has
-    none, and ``query.explain()`` says why.
+    Spark keeps the latest ``spark.sql.streaming.numRecentProgressUpdates`` batches. A stream whose aggregates were left
+    alone has no metrics, and ``query.explain()`` says why.
 
     Args:
         query: a running or finished stream, of a classic or a Connect session.
@@ -87,8 +87,8 @@ def skew_batches(query: StreamingQuery) -> list[SkewBatch]:
 class SkewListener(StreamingQueryListener):
     """Calls a function with the metrics of each micro-batch, as soon as the batch has ended.
 
-    As with any listener in Python, pyspark keeps a connection and a thread for each stream that starts while there is
-    one. A driver that starts streams again and again does better with :func:`skew_batches`.
+    If there is any listener in Python, pyspark keeps a connection and a thread for each stream that starts. So a driver
+    that starts many streams should use :func:`skew_batches`.
 
     Args:
         on_batch: a function of a :class:`SkewBatch`. Spark calls it in a thread of its own.
@@ -122,7 +122,7 @@ def batches_of(progress: Any) -> list[SkewBatch]:
     >>> batches_of({"batchId": 3, "observedMetrics": metrics})[0].hot
     ((1, 9),)
     """
-    # A mapping; before Spark 4, listeners get an object.
+    # Before Spark 4, listeners get an object that is no mapping.
     mapping = isinstance(progress, Mapping)
     number = progress["batchId"] if mapping else progress.batchId
     metrics = plain(progress.get("observedMetrics", {}) if mapping else progress.observedMetrics)
@@ -135,14 +135,21 @@ def batches_of(progress: Any) -> list[SkewBatch]:
         hot = tuple((key["item"], key["count"]) for key in head["hot"])
         batches.append(
             SkewBatch(
-                number, name, rows["strategy"], rows["workers"], head["choices"], head["rows"], hot, received["most"]
+                batch=number,
+                name=name,
+                strategy=rows["strategy"],
+                workers=rows["workers"],
+                choices=head["choices"],
+                rows=head["rows"],
+                hot=hot,
+                max_rows=received["most"],
             )
         )
     return batches
 
 
 def plain(value: Any) -> Any:
-    """Return a value with its structs as dicts. They come as rows, and over Connect as values beside a schema.
+    """Return a value with its structs as dicts. Structs come as Rows; over Connect, as values beside a schema.
 
     >>> fields = [{"name": "item", "type": "string"}, {"name": "count", "type": "long"}]
     >>> plain([Row(values=["UA", 9], schema={"type": "struct", "fields": fields}), Row(item="AA", count=3)])
@@ -152,6 +159,6 @@ def plain(value: Any) -> Any:
         value = value.asDict()
     if isinstance(value, Mapping):
         if value.keys() == {"values", "schema"}:
-            value = dict(zip((each["name"] for each in value["schema"]["fields"]), value["values"], strict=True))
+            value = dict(zip((field["name"] for field in value["schema"]["fields"]), value["values"], strict=True))
         return {name: plain(item) for name, item in value.items()}
     return [plain(item) for item in value] if isinstance(value, list) else value
