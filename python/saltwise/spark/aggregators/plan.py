@@ -155,7 +155,7 @@ def _results(query: _Query, groups: DataFrame, columns: Sequence[Column]) -> Dat
     group_columns, received = with_names("g", [F.when(at == 0, column) for column in columns])
     parts = parts.select(*group_columns, at.alias(AT), f"{STATES}.*")
     results = [
-        StructField(f"m{i}", type_of(spark, each.aggregator.returns)) for i, each in enumerate(query.aggregators)
+        StructField(f"m{i}", type_of(spark, member.aggregator.returns)) for i, member in enumerate(query.aggregators)
     ]
     # A column that cannot be NULL in Spark's schema cannot be NULL in ours.
     shown_key = query.shown_key if len(query.shown_key) == keys else [None] * keys

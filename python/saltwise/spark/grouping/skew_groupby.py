@@ -67,13 +67,13 @@ class SkewGroupedData:
         Args:
             exprs: Columns and instances of :class:`saltwise.Aggregator`, in any order, or what ``GroupedData.agg``
                 takes. Beside an Aggregator, a Column is one call of a function.
-            observation: for Aggregators. When the query has run, it has ``groups``, ``states`` (sent by map tasks;
-                rows of rare keys come as they are), ``merges``, ``state_bytes``, ``largest_state`` (in bytes) and
-                ``most_states`` (of one key).
+            observation: for Aggregators. When the query has run, it has ``groups``, ``states`` (the number that map
+                tasks sent; rows of rare keys need no state), ``merges``, ``state_bytes``, ``largest_state`` (in bytes)
+                and ``most_states`` (the most of one key).
 
         Raises:
             SaltwiseValueError: a Column beside an Aggregator is not one call, there is an observation without an
-                Aggregator, or an option was given that Aggregators have no use for.
+                Aggregator, or an option was given that Aggregators do not use.
             SaltwiseError: numpy is not installed.
         """
         if any(isinstance(expr, Aggregator) for expr in exprs):
@@ -126,14 +126,14 @@ class SkewGroupedData:
 
         Args:
             func: as for ``GroupedData.applyInPandas``.
-            schema: of what it returns.
-            merge: takes what `func` made of the parts of one group, one after another in one DataFrame, and returns
-                what `func` would have made of the group. Then groups are split, so no task gets more than its share of
-                a hot key. Without it groups are placed, whole.
+            schema: the schema of its results.
+            merge: gets the results of `func` for the parts of one group, one after another in one DataFrame. It returns
+                what `func` would return for the whole group. Then groups are split, so no task gets more than its share
+                of a hot key. Without `merge`, groups are placed as a whole.
 
         Raises:
             SaltwiseValueError: there is a merge, and a key is a struct, an array or a map, the strategy does not split,
-                or an option was given that merge= has no use for.
+                or an option was given that merge= does not use.
             SaltwiseError: there is no merge with ``engine="arrow"``.
 
         >>> rows = spark.createDataFrame([("a", 1), ("a", 2), ("b", 3)], "k string, v bigint")
@@ -150,11 +150,11 @@ class SkewGroupedData:
         return self._grouped.applyInPandas(func, schema)  # type: ignore[no-any-return]
 
     def applyInArrow(self, func: Callable[..., Any], schema: StructType | str) -> DataFrame:
-        """Apply a function of Arrow tables to each group, as ``GroupedData.applyInArrow``. Groups are placed, whole."""
+        """Apply a function of Arrow tables to each group, as ``GroupedData.applyInArrow``. Groups stay whole."""
         return self._sparks("applyInArrow")(func, schema)  # type: ignore[no-any-return]
 
     def apply(self, udf: Any) -> DataFrame:
-        """Apply a grouped-map pandas UDF, as ``GroupedData.apply``. Groups are placed, whole."""
+        """Apply a grouped-map pandas UDF, as ``GroupedData.apply``. Groups stay whole."""
         return self._sparks("apply")(udf)  # type: ignore[no-any-return]
 
     def cogroup(self, other: Any) -> Any:
@@ -178,9 +178,9 @@ class SkewGroupedData:
         return f"SkewGroupedData[{', '.join(map(str, self._request.cols))}; engine={self._engine}{options}]"
 
     def _sparks(self, method: str) -> Any:
-        """Return a method that the engine and this version of Spark may not have."""
-        if found := getattr(self._grouped, method, None):
-            return found
+        """Return a method of Spark's GroupedData. The engine or this version of Spark may not have it."""
+        if implementation := getattr(self._grouped, method, None):
+            return implementation
         if self._engine == "arrow":
             raise SaltwiseError(
                 f"{method} is not there with engine='arrow': group by the plugin, or use df.groupBy for it."
@@ -243,10 +243,10 @@ def skew_groupby(
 ) -> SkewGroupedData:
     """Group a DataFrame by key, so that no task gets more than its share of a hot key.
 
-    The answers are those of ``df.groupBy(*cols)``. Where splitting would not help, Spark's own plan runs, and
-    ``explain()`` says why. The groups of ``applyInPandas``, ``applyInArrow`` and Python aggregates may not be split.
-    They stay whole, and their keys are placed on workers so that these are even: by the partition function that is
-    given, or else largest first, from a sketch of the keys that is made when the query runs.
+    The answers are those of ``df.groupBy(*cols)``. If splitting does not help, Spark's own plan runs, and ``explain()``
+    says why. The groups of ``applyInPandas``, ``applyInArrow`` and Python UDAFs may not be split. They stay whole, and
+    their keys are placed on workers evenly: by the partition function that is given, or else largest first, from a
+    sketch of the keys that is made when the query runs.
 
     Args:
         df: what to group.
@@ -255,17 +255,17 @@ def skew_groupby(
             ``roundrobin``. These leave every group whole: ``hash``, ``consistent``, ``offgreedy`` (largest first), and
             ``scan``, ``redist``, ``readj`` and ``level``. The last four make a partition function in a pass over the
             key columns, before the query runs.
-        partitions: n, the number of workers among which rows are balanced.
+        partitions: n, the number of workers.
         theta: the share of rows from which a key is hot; 1/(5n) by default.
         epsilon: the imbalance that ``dchoices`` may leave, as a share of all rows.
         choices: d, the workers that a hot key may use with ``dchoices``; solved by default.
         sketch_capacity: counters of a sketch, at least 1/theta.
-        hot: hot keys that are known beforehand: a list of keys (tuples for several columns), a dict from key
-            to its share of rows, or a report of :func:`saltwise.skew_report`. Routing then depends on the
-            content of rows only. The strategy is one that routes rows, ``dchoices`` where none is named.
-        cost: what a key costs its worker, where groups stay whole: ``rows`` (the default), ``bytes``, ``rows^2``, or
-            the name of a column of numbers to add up.
-        placement: where the keys of groups that stay whole are: a partition function, or a store that keeps one from
+        hot: hot keys that are known beforehand: a list of keys (tuples for several columns), a dict from key to its
+            share of rows, or a report of :func:`saltwise.skew_report`. Routing then depends only on the content of
+            rows. The strategy must be one that routes rows; the default is ``dchoices``.
+        cost: what a key costs its worker, if groups stay whole: ``rows`` (the default), ``bytes``, ``rows^2``, or the
+            name of a column of numbers to add up.
+        placement: the worker of each key, if groups stay whole: a partition function, or a store that keeps one from
             run to run. A store plans the next function by ``level``, in a pass over the key columns before the query
             runs.
         engine: ``plugin``, or ``arrow`` for a session without it. Then rows are routed by ``mapInArrow`` to the same
@@ -274,7 +274,7 @@ def skew_groupby(
             nor ``placement``. :class:`saltwise.spark.two_phases.arrow_groups.ArrowGroups` has its other limits.
 
     Raises:
-        SaltwiseValueError: an option is out of range, or the engine has no use for it.
+        SaltwiseValueError: an option is out of range, or the engine does not use it.
         PluginMissingError: the session has no plugin.
         SaltwiseError: ``engine="arrow"`` and numpy or numba is not installed.
 

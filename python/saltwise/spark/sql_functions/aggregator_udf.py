@@ -10,21 +10,21 @@ from ..aggregators.protocol import Aggregator
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROWS = 1 << 17
-"""Most rows of a group in one call of update."""
+MAX_ROWS_OF_UPDATE = 1 << 17
+"""The most rows of a group in one call of update."""
 
 
 def register_aggregator(spark: SparkSession, name: str, aggregator: Aggregator) -> None:
     """Register an Aggregator as a temporary SQL function of its columns, as a grouped-aggregate pandas UDF.
 
-    Spark gives such a function whole groups. So SQL gets the same results without the plan: only
-    ``skew_groupby(...).agg`` splits groups. Spark also allows no aggregate of its own beside it in a query block, turns
-    whole numbers among NULLs into doubles, and returns NULL for NaN. The package must be installed where tasks run.
+    Spark gives such a function whole groups. So SQL has the same results, but only ``skew_groupby(...).agg`` splits
+    groups. In a query block with such a function, Spark allows no aggregate of its own. It turns whole numbers among
+    NULLs into doubles, and returns NULL for NaN. The package must be installed where tasks run.
 
     Args:
         spark: a classic or a Connect session.
-        name: name of the function. It takes as many arguments as the Aggregator has columns, and passes them on under
-            the names of these columns.
+        name: the name of the function. It takes one argument for each column of the Aggregator, and the Aggregator gets
+            them under the names of these columns.
         aggregator: the Aggregator.
 
     Raises:
@@ -58,8 +58,8 @@ def register_aggregator(spark: SparkSession, name: str, aggregator: Aggregator) 
             raise SaltwiseValueError(f"{name} got {len(columns)} arguments; it takes {len(names)}: {', '.join(names)}.")
         rows = pa.RecordBatch.from_arrays([pa.Array.from_pandas(column) for column in columns], names)
         state = aggregator.zero()
-        for start in range(0, rows.num_rows, ROWS):
-            batch = rows.slice(start, ROWS)
+        for start in range(0, rows.num_rows, MAX_ROWS_OF_UPDATE):
+            batch = rows.slice(start, MAX_ROWS_OF_UPDATE)
             state = aggregator.update(state, batch if aggregator.batches == "arrow" else batch.to_pandas())
         return aggregator.finish(state)
 

@@ -1,4 +1,4 @@
-"""The SQL functions as pandas UDFs. :func:`saltwise.register` tells how they differ from the plugin's."""
+"""The SQL functions as pandas UDFs. :func:`saltwise.register` says how they differ from the plugin's."""
 
 from __future__ import annotations
 
