@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
+from ..errors import SaltwiseValueError
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 WITHOUT_HASH = ("map", "variant")
 """Types that xxhash64 does not take."""
+
+NOT_IN_ARROW = ("yearmonthinterval", "interval")
+"""Types that mapInArrow does not take."""
 
 
 def flattened(cols: Sequence[Any]) -> list[Any]:
@@ -55,3 +60,26 @@ def holds_type(data_type: DataType, names: Sequence[str]) -> bool:
     else:
         inner_types = [data_type.keyType, data_type.valueType] if isinstance(data_type, MapType) else []
     return data_type.typeName() in names or any(holds_type(inner_type, names) for inner_type in inner_types)
+
+
+def check_arrow_types(rows: DataFrame, keys: int) -> None:
+    """Raise if a column cannot go through ``mapInArrow``, or a key has no hash.
+
+    Args:
+        rows: the columns of the key, and then the values.
+        keys: how many columns the key has.
+
+    Raises:
+        SaltwiseValueError: a column is an interval of months, or a key is or holds a map.
+    """
+    for i, field in enumerate(rows.schema):
+        if holds_type(field.dataType, NOT_IN_ARROW):
+            raise SaltwiseValueError(
+                f"a column is of type {field.dataType.simpleString()}, which pyspark does not carry by Arrow: cast it, "
+                "or group by the plugin or by df.groupBy."
+            )
+        if i < keys and holds_type(field.dataType, WITHOUT_HASH):
+            raise SaltwiseValueError(
+                f"a key is of type {field.dataType.simpleString()}; with engine='arrow' a key may hold no map: group "
+                "by map_entries of it, or by df.groupBy."
+            )

@@ -25,9 +25,9 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, StructField, Stru
 from ...errors import SaltwiseValueError
 from ...options import SettledOptions
 from ...strategies import ROUTING
-from ..columns import as_column, with_names
+from ..columns import as_column, check_arrow_types, with_names
 from ..two_phases.merge_rules import RULES, single_call, values_and_others
-from ..two_phases.routing import WORKER, check_arrow_types, routed, task_number
+from ..two_phases.routing import WORKER, routed, task_number
 from .bound_aggregators import AT, STATES, BoundAggregator, BoundAggregators
 from .map_side import combine
 from .protocol import Aggregator

@@ -12,20 +12,16 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from ...errors import SaltwiseValueError
 from ...options import SettledOptions
 from ...splitting.router import Router
 from ...strategies import STRATEGIES
-from ..columns import WITHOUT_HASH, holds_type
+from ..columns import WITHOUT_HASH, check_arrow_types, holds_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 WORKER = "worker"
 """The column that says which worker a row goes to."""
-
-NOT_IN_ARROW = ("yearmonthinterval", "interval")
-"""Types that mapInArrow does not take."""
 
 
 def routed(rows: DataFrame, keys: int, options: SettledOptions) -> DataFrame:
@@ -49,29 +45,6 @@ def routed(rows: DataFrame, keys: int, options: SettledOptions) -> DataFrame:
     hashed = rows.select(*names, F.xxhash64(*names[:keys]).alias("hash"))
     schema = StructType([*rows.schema.fields, StructField(WORKER, IntegerType(), nullable=False)])
     return hashed.mapInArrow(router(options), schema).repartition(options.workers, WORKER)
-
-
-def check_arrow_types(rows: DataFrame, keys: int) -> None:
-    """Raise if a column cannot go through ``mapInArrow``, or a key has no hash.
-
-    Args:
-        rows: the columns of the key, and then the values.
-        keys: how many columns the key has.
-
-    Raises:
-        SaltwiseValueError: a column is an interval of months, or a key is or holds a map.
-    """
-    for i, field in enumerate(rows.schema):
-        if holds_type(field.dataType, NOT_IN_ARROW):
-            raise SaltwiseValueError(
-                f"a column is of type {field.dataType.simpleString()}, which pyspark does not carry by Arrow: cast it, "
-                "or group by the plugin or by df.groupBy."
-            )
-        if i < keys and holds_type(field.dataType, WITHOUT_HASH):
-            raise SaltwiseValueError(
-                f"a key is of type {field.dataType.simpleString()}; with engine='arrow' a key may hold no map: group "
-                "by map_entries of it, or by df.groupBy."
-            )
 
 
 def router(options: SettledOptions) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
