@@ -448,7 +448,7 @@ def test_what_has_no_groups_to_split_is_refused(spark: SparkSession) -> None:
         ),
         (
             lambda: saltwise.skew_groupby(events, "k", engine="arrow").pivot("t"),
-            "pivot is not there with engine='arrow': group by the plugin, or use df.groupBy for it.",
+            "engine='arrow' has no pivot: group by the plugin, or use df.groupBy for it.",
         ),
     ):
         with pytest.raises(SaltwiseError) as refused:

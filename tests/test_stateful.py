@@ -435,7 +435,7 @@ def test_a_sum_of_decimals_that_overflows_stays_null(spark: SparkSession, tmp_pa
         ({"late": timedelta(1)}, "late or ttl is given without time; name the column with the time of each row."),
         (
             {"split": True, "time": "at", "ttl": timedelta(1)},
-            "split and ttl are both given; a key whose parts lie apart cannot go: leave one out.",
+            "split and ttl are both given; a key that is split cannot expire: leave one of them out.",
         ),
         ({"max_migration": 0}, "max_migration is 0; it must be a number above 0."),
         ({"strategy": "milp", "key_groups": 0.5}, "groups is 0.5; it must be a whole number from 1 to 1000000."),

@@ -182,9 +182,7 @@ class SkewGroupedData:
         if implementation := getattr(self._grouped, method, None):
             return implementation
         if self._engine == "arrow":
-            raise SaltwiseError(
-                f"{method} is not there with engine='arrow': group by the plugin, or use df.groupBy for it."
-            )
+            raise SaltwiseError(f"engine='arrow' has no {method}: group by the plugin, or use df.groupBy for it.")
         raise SaltwiseError(f"{method} is not in Spark {self._request.rows.sparkSession.version}: use a later one.")
 
     if not TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DecimalType, StructType
 
 from ...errors import SaltwiseValueError
-from ..columns import WITHOUT_HASH, holds_type, quoted
+from ..columns import WITHOUT_HASH, holds_type, quoted, with_names
 from ..two_phases.merge_rules import RULES, Mergeable, two_phases
 from .commit import HASH, ROWS, SEEN, SPLIT, KeptColumns, has_user_type
 from .folder import StatefulAggregateError
@@ -103,24 +103,25 @@ class Definition:
             split: the worker of a row if its key is split, else NULL. A group has one part for each worker.
             seen: the time of a row.
         """
-        keys = [F.col(quoted(key)).alias(f"k{i}") for i, key in enumerate(self.keys)]
-        values, parts = [], [F.max(SEEN).alias(f"kept_{SEEN}"), F.count(F.lit(1)).alias(ROWS)]
+        named_keys, keys = with_names("k", [F.col(quoted(key)) for key in self.keys])
+        named_values, named_parts, parts = [], [], []
         for i, (aggregate, field) in enumerate(zip(self.aggregates, list(result)[len(keys) :], strict=True)):
-            value_names = [f"v{i}_{j}" for j in range(len(aggregate.values))]
-            values += [value.alias(name) for value, name in zip(aggregate.values, value_names, strict=True)]
-            columns = aggregate.rule.parts([F.col(n) for n in value_names], aggregate.others, field.dataType)
-            parts += [part.alias(f"p{i}_{j}") for j, part in enumerate(columns)]
-        names = [f"k{i}" for i in range(len(keys))]
-        kept = [F.col(name).alias(f"kept_{name}") for name in names]
-        rows = batch.select(*keys, split.alias(SPLIT), seen.alias(SEEN), *values)
-        grouped = rows.groupBy(*names, SPLIT).agg(*kept, *parts)
-        columns_of_parts = [name for name in grouped.columns if name == ROWS or name.startswith("p")]
-        return grouped.select(
-            *(F.col(f"kept_{name}").alias(name) for name in names),
-            F.xxhash64(*(f"kept_{name}" for name in names)).alias(HASH),
+            named, values = with_names(f"v{i}_", aggregate.values)
+            named_values += named
+            named, columns = with_names(f"p{i}_", aggregate.rule.parts(values, aggregate.others, field.dataType))
+            named_parts += named
+            parts += columns
+        rows = batch.select(*named_keys, split.alias(SPLIT), seen.alias(SEEN), *named_values)
+        named_group_keys, group_keys = with_names("kept_k", keys)
+        latest = F.max(SEEN).alias(f"kept_{SEEN}")
+        groups = rows.groupBy(*keys, SPLIT).agg(*named_group_keys, latest, F.count(F.lit(1)).alias(ROWS), *named_parts)
+        return groups.select(
+            *with_names("k", group_keys)[0],
+            F.xxhash64(*group_keys).alias(HASH),
             SPLIT,
             F.col(f"kept_{SEEN}").alias(SEEN),
-            *columns_of_parts,
+            ROWS,
+            *parts,
         )
 
     def check_columns(self, kept: KeptColumns, path: Path, batch: KeptColumns | None = None) -> None:
@@ -166,13 +167,13 @@ class Definition:
 
     def merged(self, rows: DataFrame, kept: KeptColumns) -> DataFrame:
         """Return one row for each group, as users see it, from the rows of the files."""
-        keys = [f"k{i}" for i in range(len(self.keys))]
+        keys = [F.col(f"k{i}") for i in range(len(self.keys))]
         fields = list(kept.result)
         merged = [
             aggregate.rule.merge(_parts_of(kept.state, i), aggregate.others, field.dataType).alias(f"r{i}")
             for i, (aggregate, field) in enumerate(zip(self.aggregates, fields[len(keys) :], strict=True))
         ]
-        groups = rows.groupBy(*keys).agg(*(F.col(key).alias(f"kept_{key}") for key in keys), *merged)
+        groups = rows.groupBy(*keys).agg(*with_names("kept_k", keys)[0], *merged)
         return groups.select(
             *(F.col(a).alias(b.name) for a, b in zip(groups.columns[-len(fields) :], fields, strict=True))
         )

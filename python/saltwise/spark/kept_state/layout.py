@@ -1,4 +1,4 @@
-"""Where the rows of a state lie under one partition function: the unit of their files, and the worker that writes them.
+"""Where the rows of a state are under one partition function: the unit of their files, and the worker that writes them.
 
 Files of a unit change together. If keys are placed one by one, the groups of a worker are a unit. If key groups are
 placed, each key group is a unit, and a move changes no file. The parts of split keys that a worker has are a unit too,
@@ -81,7 +81,7 @@ class Layout:
         return placed.withColumn(NUMBER, numbers[F.col(WORKER)]).repartition(workers, NUMBER)
 
     def units_of(self, rows: DataFrame) -> set[int]:
-        """Return the units that rows lie in."""
+        """Return the units of rows."""
         return {row[0] for row in rows.select(self.unit).distinct().collect()}
 
     def changed_units(self, before: Layout | None, units: Iterable[int], parts: DataFrame) -> set[int]:

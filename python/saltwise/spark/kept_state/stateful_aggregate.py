@@ -91,7 +91,7 @@ class StatefulAggregate:
         self._ages = AgeLimits(time, late, ttl)
         if split and ttl is not None:
             raise SaltwiseValueError(
-                "split and ttl are both given; a key whose parts lie apart cannot go: leave one out."
+                "split and ttl are both given; a key that is split cannot expire: leave one of them out."
             )
         self._folder = StateFolder(path, self._choice.first_commit(key_groups, split))
         last = self._folder.read()

@@ -1,1 +1,1 @@
-"""What is seen: hot keys before a run, plans, answers and times with Saltwise and without, loads after a run."""
+"""Reports: hot keys before a run; plans, answers and times with Saltwise and without it; loads after a run."""

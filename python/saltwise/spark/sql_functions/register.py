@@ -19,16 +19,16 @@ def register(spark: SparkSession) -> tuple[str, ...]:
 
     * ``skew_worker(n, strategy, key_hash)`` takes the hash of a key instead of the key. Write
       ``skew_worker(8, 'pkg', xxhash64(carrier))`` for the plugin's ``skew_worker(8, 'pkg', carrier)``. Every row gets
-      the same worker as with the plugin. Rows are routed in the order in which they come. After a shuffle, select from
-      ``(SELECT * FROM t SORT BY xxhash64(a, b, ...))`` with all columns of t, so that a task that runs again sends each
-      row to the same worker.
+      the same worker as with the plugin. Rows are routed in the order in which they come. A task that runs again must
+      send each row to the same worker. So after a shuffle, select from
+      ``(SELECT * FROM t SORT BY xxhash64(a, b, ...))`` with all columns of t.
     * ``heavy_hitters`` and ``space_saving_top`` return items as strings, and ``space_saving_top`` takes no type.
-    * Items are whole numbers or strings. Other types are refused; count them as ``CAST(... AS STRING)``. Whole numbers
-      among NULLs come as doubles. They are counted as bigint, and refused beyond 2^53.
-    * An aggregate sees all rows of a group in one task. Spark allows no aggregate of its own beside it in a query
-      block. Over no rows at all it returns no row.
-    * Constants are checked when the query runs, not before. The default of ``capacity`` is the session's value at the
-      time of the call of ``register``.
+    * Items are whole numbers or strings. Other types are refused; count them as ``CAST(... AS STRING)``. Spark passes
+      whole numbers among NULLs as doubles. They are counted as bigint, and refused beyond 2^53.
+    * An aggregate gets all rows of a group in one task. In a query block with such a function, Spark allows no
+      aggregate of its own. Without any rows, it returns no row.
+    * Constants are checked when the query runs, not before. The default of ``capacity`` is the session's value when
+      ``register`` is called.
     * For a NULL sketch, ``space_saving_estimate`` returns a struct of NULLs.
 
     Sketches have the same bytes as the plugin's, and each side reads the other's. The package must be installed where
@@ -38,7 +38,7 @@ def register(spark: SparkSession) -> tuple[str, ...]:
         spark: a classic or a Connect session.
 
     Returns:
-        The names of the registered functions: none if the plugin is loaded, whose functions stay.
+        The names of the registered functions. If the plugin is loaded, its functions stay, and there are none.
 
     Raises:
         SaltwiseError: pandas or numpy is not installed.
