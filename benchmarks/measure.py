@@ -10,7 +10,7 @@ from typing import Any
 from cells import makespans
 from pyspark.sql import SparkSession
 
-from saltwise.spark.loads import measured_tasks
+from saltwise.spark.reports.loads import measured_tasks
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from state_streams import Stream, resize, started, waiting
 
 import saltwise
 from saltwise.rebalancing import rounds
-from saltwise.spark.state_report import StateReport
+from saltwise.spark.moving_state.report import StateReport
 
 WAIT = 2
 """Milliseconds that a tuple takes."""

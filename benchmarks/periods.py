@@ -31,7 +31,7 @@ from rich.table import Table
 from waiting import LOAD, queued, workers_of_rows
 
 from saltwise import skew_groupby
-from saltwise.spark.loads import measured_tasks
+from saltwise.spark.reports.loads import measured_tasks
 from saltwise.streams import zipf
 
 WORKERS = {"pkg": 8, "shuffle": 8, "hash": 10}

@@ -31,8 +31,8 @@ from rich.table import Table
 from state_streams import Stream, decommission, resize, started
 
 import saltwise
-from saltwise.spark.state_batches import StateBatch
-from saltwise.spark.steering import Steering, SteeringOptions
+from saltwise.spark.moving_state.batches import StateBatch
+from saltwise.spark.moving_state.steering import Steering, SteeringOptions
 
 MEASURES: dict[str, Callable[[], list[tuple[str, float]]]] = {}
 

@@ -18,8 +18,8 @@ from pyspark.sql import functions as F
 
 import saltwise
 from saltwise.spark.compat import state_streams
-from saltwise.spark.state_batches import StateBatch
-from saltwise.spark.state_report import StateReport
+from saltwise.spark.moving_state.batches import StateBatch
+from saltwise.spark.moving_state.report import StateReport
 
 
 def started(executors: int, partitions: int, **conf: str) -> SparkSession:

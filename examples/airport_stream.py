@@ -20,7 +20,7 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 import saltwise
 from saltwise import datasets
-from saltwise.spark.state_report import StateReport
+from saltwise.spark.moving_state.report import StateReport
 
 EXECUTORS, PARTITIONS, BATCHES, FLIGHTS, FIRST_ROUND = 3, 12, 16, 2000, 8
 

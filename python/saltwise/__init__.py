@@ -13,21 +13,21 @@ from ._version import __version__
 from .errors import AggregatorError, PluginMissingError, SaltwiseError, SaltwiseValueError
 from .spark.aggregators.check import check_aggregator
 from .spark.aggregators.protocol import Aggregator, aggregator
-from .spark.aggregators.sql_function import register_aggregator
-from .spark.audit import Audit, audit
-from .spark.groupby import SkewGroupedData, skew_groupby
-from .spark.register import register
-from .spark.report import SkewReport, skew_report
-from .spark.savings import Savings, savings
+from .spark.grouping.skew_groupby import SkewGroupedData, skew_groupby
+from .spark.moving_state.report import state_report
+from .spark.reports.audit import Audit, audit
+from .spark.reports.savings import Savings, savings
+from .spark.reports.skew_report import SkewReport, skew_report
+from .spark.reports.stream_metrics import SkewBatch, SkewListener, skew_batches
 from .spark.session import Status, configure, jar_path, status
-from .spark.state_report import state_report
-from .spark.stream_metrics import SkewBatch, SkewListener, skew_batches
+from .spark.sql_functions.aggregator_udf import register_aggregator
+from .spark.sql_functions.register import register
 
 if TYPE_CHECKING:
     from .placement.store import PlacementStore
-    from .spark.key_weights import weights_of
-    from .spark.state_balancer import StateBalancer
-    from .spark.stateful_aggregate import StatefulAggregate
+    from .spark.grouping.key_weights import weights_of
+    from .spark.kept_state.stateful_aggregate import StatefulAggregate
+    from .spark.moving_state.balancer import StateBalancer
 
 DataFrame.skew_groupby = skew_groupby  # type: ignore[attr-defined]
 
@@ -66,9 +66,9 @@ __all__ = [
 
 _LATER = {
     "PlacementStore": ("placement.store", "arrow"),
-    "StateBalancer": ("spark.state_balancer", "streams"),
-    "StatefulAggregate": ("spark.stateful_aggregate", "streams"),
-    "weights_of": ("spark.key_weights", "arrow"),
+    "StateBalancer": ("spark.moving_state.balancer", "streams"),
+    "StatefulAggregate": ("spark.kept_state.stateful_aggregate", "streams"),
+    "weights_of": ("spark.grouping.key_weights", "arrow"),
 }
 """Names that need numpy, pandas or scipy, with their modules and the extra that installs what they need.
 

@@ -1,5 +1,5 @@
-"""What each worker of a query received. The code is in :mod:`saltwise.spark.loads`."""
+"""What each worker of a query received. The code is in :mod:`saltwise.spark.reports.loads`."""
 
-from .spark.loads import WorkerLoads, worker_loads
+from .spark.reports.loads import WorkerLoads, worker_loads
 
 __all__ = ["WorkerLoads", "worker_loads"]

@@ -17,7 +17,7 @@ from mypy.plugin import AttributeContext, Plugin
 from mypy.typeops import bind_self
 from mypy.types import FunctionLike, Type, get_proper_type
 
-FUNCTION = "saltwise.spark.groupby.skew_groupby"
+FUNCTION = "saltwise.spark.grouping.skew_groupby.skew_groupby"
 
 
 class SaltwisePlugin(Plugin):

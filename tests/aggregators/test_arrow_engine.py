@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 import saltwise
 from saltwise import SaltwiseError, SaltwiseValueError
 from saltwise.options import SettledOptions, SkewOptions, settle
-from saltwise.spark.arrow_engine import routed, worker_numbers
+from saltwise.spark.two_phases.routing import routed, worker_numbers
 from saltwise.splitting.router import Router
 from saltwise.strategies import ROUTING
 
@@ -448,7 +448,7 @@ def test_what_has_no_groups_to_split_is_refused(spark: SparkSession) -> None:
         ),
         (
             lambda: saltwise.skew_groupby(events, "k", engine="arrow").pivot("t"),
-            "pivot is not there with engine='arrow': group by the plugin, or use df.groupBy for it.",
+            "engine='arrow' has no pivot: group by the plugin, or use df.groupBy for it.",
         ),
     ):
         with pytest.raises(SaltwiseError) as refused:

@@ -62,9 +62,10 @@ from saltwise.placement.store import PlacementStore
 from saltwise.rebalancing.key_group_history import KeyGroupHistory
 from saltwise.sketches.sliding_counts import SlidingCounts
 from saltwise.sketches.space_saving import SpaceSaving
-from saltwise.spark.state_folder import COMMIT, Commit, StateFolder, StatefulAggregateError
-from saltwise.spark.state_folder import FORMAT as STATE
-from saltwise.spark.state_folder import VERSION as STATE_VERSION
+from saltwise.spark.kept_state.commit import FORMAT as STATE
+from saltwise.spark.kept_state.commit import VERSION as STATE_VERSION
+from saltwise.spark.kept_state.commit import Commit, KeptColumns
+from saltwise.spark.kept_state.folder import COMMIT, StateFolder, StatefulAggregateError
 from saltwise.splitting.compiled_hash import worker_of
 from saltwise.splitting.head_split import head_splits
 from saltwise.versioned_json import MAX_DEPTH, dump_versioned
@@ -321,7 +322,16 @@ def state(folder: Path) -> Format:
     heads.offer_together({7: 600, None: 400})
     columns = StructType().add("k0", "string").add("hash", "long").add("n", "decimal(10,2)")
     files = {0: {"version=0000000001/unit=0/part-0.parquet": 17}, -1: {}}
-    commit = Commit(1, 4, placed, heads, 77, files, (), columns, columns, {"n": "sum(v) AS n"}, ["sum"], placement)
+    commit = Commit(
+        history=placed,
+        heads=heads,
+        version=1,
+        batch=4,
+        latest=77,
+        files=files,
+        columns=KeptColumns(columns, columns, {"n": "sum(v) AS n"}, ["sum"]),
+        placement=placement,
+    )
     opened = StateFolder(folder, commit)
 
     def read(data: bytes) -> None:

@@ -44,7 +44,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 import saltwise
 from saltwise import SaltwiseError, StateBalancer, StatefulAggregate
 from saltwise.spark.compat import state_streams
-from saltwise.spark.state_batches import StateBatch
+from saltwise.spark.moving_state.batches import StateBatch
 
 PARTITIONS, EXECUTORS, ROWS, KEYS = 8, 3, 300, 400
 DRIFT = 50

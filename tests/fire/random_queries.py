@@ -32,9 +32,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.functions import pandas_udf
 
 import saltwise
-from saltwise.spark.answers import compare
 from saltwise.spark.compat import physical_plan
-from saltwise.spark.explain import confs
+from saltwise.spark.reports.answers import compare
+from saltwise.spark.session import confs
 from saltwise.spark.spark_errors import SPARK_ERRORS
 from saltwise.strategies import ROUTING
 

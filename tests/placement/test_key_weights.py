@@ -17,7 +17,7 @@ import saltwise
 from saltwise import PlacementStore, SaltwiseError, weights_of
 from saltwise.options import SettledOptions
 from saltwise.placement.history import Aims, keys_to_track
-from saltwise.spark.key_weights import key_capacity
+from saltwise.spark.grouping.key_weights import key_capacity
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +122,7 @@ def test_a_store_places_what_was_found(visits: DataFrame, tmp_path: Path) -> Non
 
 
 def test_without_numpy_the_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "saltwise.spark.key_weights")
+    monkeypatch.delitem(sys.modules, "saltwise.spark.grouping.key_weights")
     monkeypatch.setitem(sys.modules, "numpy", None)
     with pytest.raises(SaltwiseError) as error:
         saltwise.weights_of  # noqa: B018

@@ -12,8 +12,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from saltwise import skew_groupby
-from saltwise.spark.explain import explain
-from saltwise.spark.key_columns import quoted
+from saltwise.spark.columns import quoted
+from saltwise.spark.reports.explain import explain
 
 if TYPE_CHECKING:
     from tests.agree import Agree, WithConf

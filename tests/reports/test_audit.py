@@ -20,9 +20,9 @@ from tests.agree import WithConf
 import saltwise
 from saltwise import SaltwiseError, SaltwiseValueError
 from saltwise.cli import commands
-from saltwise.spark import audit as module
-from saltwise.spark import explain
-from saltwise.spark.answers import compare
+from saltwise.spark.reports import audit as module
+from saltwise.spark.reports.answers import compare
+from saltwise.spark.session import confs
 
 VALUES = st.recursive(
     st.none() | st.integers(-3, 3) | st.floats(width=32) | st.text("ab", max_size=2),
@@ -220,11 +220,10 @@ def test_a_hint_is_compared_with_spark_itself(spark: SparkSession) -> None:
 def both_ways(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, query: str, stock: str, ours: str) -> module.Audit:
     """Audit a query of the view `audited`, which the side with Saltwise reads with other rows."""
     spark.sql(stock).createOrReplaceTempView("audited")
-    real = explain.confs
 
     def switching(session: SparkSession, values: dict[str, str]) -> AbstractContextManager[None]:
         session.sql(ours if values.get(module.MODE) == "on" else stock).createOrReplaceTempView("audited")
-        return real(session, values)
+        return confs(session, values)
 
     monkeypatch.setattr(module, "confs", switching)
     return saltwise.audit(query, spark, rounds=1)

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from saltwise.errors import SaltwiseError, SaltwiseValueError
-from saltwise.spark.explain import Explanation, explain
+from saltwise.spark.reports.explain import Explanation, explain
 from saltwise.strategies import STRATEGIES
 
 

@@ -88,7 +88,7 @@ def test_the_report_predicts_placements_and_what_none_of_them_can(visits: DataFr
         "Splitting is needed to go below 4.00: the heaviest key alone has that many times the mean of 10 tasks; "
     )
     assert re.search(
-        r"Keys that are not known have [345]\d% of the rows and count as spread by the hash: a task may be off by 0\.\d\d of the mean, a standard deviation at most\.$",
+        r"Keys that are not known have [345]\d% of the rows\. The prediction spreads them by the hash, with an error of 0\.\d\d of the mean for each task \(one standard deviation at most\)\.$",
         report.placement_advice,
     )
     assert "│ lower bound" in str(report)

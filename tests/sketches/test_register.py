@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 import saltwise
 from saltwise import SaltwiseValueError
 from saltwise.sketches.space_saving import SpaceSaving
-from saltwise.spark.udfs import udfs
+from saltwise.spark.sql_functions.udfs import udfs
 from saltwise.strategies import ROUTING
 
 # Runs queries in a session without the plugin; prints what each of them returns, or why it is refused.

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 import saltwise
 from saltwise import SaltwiseError, SaltwiseValueError
-from saltwise.spark.state_batches import StateBatch, window_of
-from saltwise.spark.state_report import StateReport
-from saltwise.spark.steering import Steering, SteeringOptions, follow
+from saltwise.spark.moving_state.batches import StateBatch, window_of
+from saltwise.spark.moving_state.report import StateReport
+from saltwise.spark.moving_state.steering import Steering, SteeringOptions, follow
 
 ROOT = Path(__file__).parents[2]
 MB = 1 << 20
@@ -222,7 +222,7 @@ def test_a_round_that_fails_is_told_and_the_next_one_is_made() -> None:
     stop = threading.Event()
     streams = Streams([broken, told(1, UNEVEN)], stop)
     steering = Steering(SteeringOptions(every=1, window=1))
-    follow(streams, steering, False, lambda run: True, stop)
+    follow(streams, steering, stop=stop)
     names = [call[0] for call in streams.calls]
     assert names.count("move") == 1
     reports = [StateReport.from_json(call[2]) for call in streams.calls if call[0] == "report"]
@@ -232,7 +232,7 @@ def test_a_round_that_fails_is_told_and_the_next_one_is_made() -> None:
 def test_queries_that_are_not_wanted_are_left_alone() -> None:
     stop = threading.Event()
     streams = Streams([told(0, UNEVEN)], stop)
-    follow(streams, Steering(SteeringOptions(every=1)), False, lambda run: run == "another", stop)
+    follow(streams, Steering(SteeringOptions(every=1)), stop=stop, chosen=lambda run: run == "another")
     assert streams.calls == []
 
 

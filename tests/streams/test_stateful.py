@@ -22,7 +22,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from saltwise import SaltwiseError, StatefulAggregate
-from saltwise.spark.state_folder import FORMAT, VERSION, StatefulAggregateError
+from saltwise.spark.kept_state.commit import FORMAT, VERSION
+from saltwise.spark.kept_state.folder import StatefulAggregateError
 from saltwise.versioned_json import dump_versioned
 
 if TYPE_CHECKING:
@@ -434,7 +435,7 @@ def test_a_sum_of_decimals_that_overflows_stays_null(spark: SparkSession, tmp_pa
         ({"late": timedelta(1)}, "late or ttl is given without time; name the column with the time of each row."),
         (
             {"split": True, "time": "at", "ttl": timedelta(1)},
-            "split and ttl are both given; a key whose parts lie apart cannot go: leave one out.",
+            "split and ttl are both given; a key that is split cannot expire: leave one of them out.",
         ),
         ({"max_migration": 0}, "max_migration is 0; it must be a number above 0."),
         ({"strategy": "milp", "key_groups": 0.5}, "groups is 0.5; it must be a whole number from 1 to 1000000."),

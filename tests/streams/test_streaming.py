@@ -19,7 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupState
 
 import saltwise
-from saltwise.spark.stream_metrics import SkewBatch
+from saltwise.spark.reports.stream_metrics import SkewBatch
 from saltwise.strategies import ROUTING
 
 if TYPE_CHECKING:

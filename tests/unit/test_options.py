@@ -19,9 +19,9 @@ from saltwise.options import EPSILON, MAX_CAPACITY, SettledOptions, SkewOptions,
 from saltwise.placement.function_json import from_json
 from saltwise.placement.hash_pair import HashPair
 from saltwise.placement.partition_function import UniformHash
-from saltwise.spark import key_weights
-from saltwise.spark.grouping import Grouping
-from saltwise.spark.placed_groups import partition_function_json
+from saltwise.spark.grouping import key_weights
+from saltwise.spark.grouping.planned_placement import partition_function_json
+from saltwise.spark.grouping.request import Request
 from saltwise.strategies import PLACEMENT, ROUTING, STRATEGIES, StrategyName
 
 if TYPE_CHECKING:
@@ -145,19 +145,19 @@ def test_placed_groups_go_by_the_confs_of_the_session(
         asked.append((cost, capacity))
         return weights_of(df, keys, cost, capacity)
 
-    monkeypatch.setattr("saltwise.spark.placed_groups.weights_of", spy)
+    monkeypatch.setattr("saltwise.spark.grouping.planned_placement.weights_of", spy)
     confs = {"spark.saltwise.placement.cost": "rows^2", "spark.saltwise.sketch.capacity": 50}
     with with_conf(confs):
-        partition_function_json(Grouping(rows, ("k",), SkewOptions("readj", partitions=4)))
-        partition_function_json(Grouping(rows, ("k",), SkewOptions("scan", partitions=4, cost="bytes")))
-    partition_function_json(Grouping(rows, ("k",), SkewOptions("redist", partitions=4)))
+        partition_function_json(Request(rows, ("k",), SkewOptions("readj", partitions=4)))
+        partition_function_json(Request(rows, ("k",), SkewOptions("scan", partitions=4, cost="bytes")))
+    partition_function_json(Request(rows, ("k",), SkewOptions("redist", partitions=4)))
     assert asked == [("rows^2", 50), ("bytes", 50), ("rows", 10_000)]
 
 
 def test_keys_that_weigh_more_by_the_cost_of_the_session_are_placed_so(rows: DataFrame, with_conf: WithConf) -> None:
     heavy = rows.selectExpr("k", "if(k = 3, 1000, 1) AS bytes")
     with with_conf({"spark.saltwise.placement.cost": "bytes"}):
-        json = partition_function_json(Grouping(heavy, ("k",), SkewOptions("readj", partitions=4)))
+        json = partition_function_json(Request(heavy, ("k",), SkewOptions("readj", partitions=4)))
     function = from_json(json)
     assert isinstance(function, HashPair)
     assert len(function.tracked) > 0

@@ -174,7 +174,7 @@ def report(
       saltwise report events.parquet --key user_id
       saltwise report clicks/ --format json --key country --key device --partitions 400
     """
-    from ..spark.report import skew_report
+    from ..spark.reports.skew_report import skew_report
 
     SkewOptions(partitions=partitions, theta=theta, epsilon=epsilon)
     format = format_of(path, format)
@@ -208,7 +208,7 @@ def explain(
       saltwise explain "SELECT id % 3, collect_list(id) FROM range(9) GROUP BY 1"
       saltwise explain daily.sql --table flights=flights.parquet --strategy pkg
     """
-    from ..spark.explain import explain as explain_query
+    from ..spark.reports.explain import explain as explain_query
 
     SkewOptions(strategy=strategy, partitions=partitions)
     query = _query(sql)
@@ -278,7 +278,7 @@ def audit(
       saltwise audit "SELECT id % 3, collect_list(id) FROM range(9) GROUP BY 1"
       saltwise audit daily.sql --table flights=flights.parquet
     """
-    from ..spark.audit import audit as audit_query
+    from ..spark.reports.audit import audit as audit_query
 
     query, files = _query(sql), _tables(table)
     screen = console()

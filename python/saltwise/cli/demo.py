@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from .. import datasets
 from ..advise.schedule import makespan
-from ..spark.audit import Audit, audit
-from ..spark.explain import explain
-from ..spark.loads import WorkerLoads, worker_loads
+from ..spark.reports.audit import Audit, audit
+from ..spark.reports.explain import explain
+from ..spark.reports.loads import WorkerLoads, worker_loads
 from ..strategies import ROUTING
 
 if TYPE_CHECKING:

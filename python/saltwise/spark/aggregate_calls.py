@@ -1,4 +1,4 @@
-"""One call of an aggregate function, and a parser that reads it from SQL text."""
+"""A call of an aggregate function, and a parser that reads one from SQL text."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def _separated(text: str) -> list[str]:
 def _signs(text: str) -> Iterator[tuple[int, str, int]]:
     """Yield position, sign and depth of brackets and commas outside of quotes."""
     depth = 0
-    for found in re.finditer(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|([(),])", text, re.S):
-        sign = found[1]
+    for match in re.finditer(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|([(),])", text, re.S):
+        sign = match[1]
         if sign is not None:
             depth -= sign == ")"
-            yield found.start(), sign, depth
+            yield match.start(), sign, depth
             depth += sign == "("

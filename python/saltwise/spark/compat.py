@@ -1,7 +1,7 @@
 """Every use of private parts of pyspark, and every difference between its versions.
 
-Spark has no public way to ask which function a Column calls, whether a class is on the JVM's class path, or what its
-status store holds. When a new Spark line breaks one of these, only this module has to change.
+Spark has no public way to read which function a Column calls, whether a class is on the JVM's class path, or what its
+status store has. When a new line of Spark breaks one of these, only this module has to change.
 """
 
 from __future__ import annotations
@@ -101,7 +101,8 @@ def call_of(column: Any) -> Call | None:
     >>> call_of(F.sum("bytes").alias("total")).name  # doctest: +SKIP
     'sum'
     """
-    # The module's name tells: Connect's class may not be importable, and a Column seems to have every attribute.
+    # Only the module's name can be checked: Connect's class may not be importable, and a Column seems to have every
+    # attribute.
     remote = type(column).__module__.startswith("pyspark.sql.connect.")
     return _connect_call(column._expr) if remote else _catalyst_call(column)
 

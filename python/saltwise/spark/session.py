@@ -1,9 +1,11 @@
-"""Starts Spark with the Saltwise extension, and tells whether a session has it."""
+"""Starts Spark with the Saltwise extension, checks whether a session has it, and reads and sets confs."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +29,7 @@ CONF_OF_OPTION = {
     name: f"spark.saltwise.{SPELLED.get(name, name)}"
     for name in ("strategy", "partitions", "theta", "epsilon", "choices", "sketch_capacity", "cost")
 }
-"""The conf of each option of skew_groupby that Python reads; the plugin reads all of them."""
+"""The conf of each option of skew_groupby that Python reads. The plugin reads all confs."""
 
 _JARS = Path(__file__).parent.parent / "jars"
 
@@ -56,11 +58,11 @@ def jar_path(spark_version: str = pyspark.__version__) -> Path:
 
 
 def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
-    """Add the plugin to a session builder. The jars and extensions that the builder has already stay.
+    """Add the plugin to a session builder. The builder keeps the jars and extensions that it has already.
 
-    Works for a classic session and for ``builder.remote("local[*]")``. Call it before the first session of the
+    This works for a classic session and for ``builder.remote("local[*]")``. Call it before the first session of the
     process starts, because Spark reads ``spark.jars`` only then. For a server that runs elsewhere (``sc://host``) the
-    builder is returned unchanged: that server was started with or without the plugin, and :func:`status` tells which.
+    builder is returned unchanged. That server was started with or without the plugin, and :func:`status` says which.
 
     Args:
         builder: such as ``SparkSession.builder``. It is changed and returned.
@@ -114,7 +116,7 @@ class Status(Printable):
 
 
 def status(spark: SparkSession) -> Status:
-    """Tell whether a session has really loaded the plugin, its version, and whether it is on.
+    """Return whether a session has really loaded the plugin, its version, and whether it is on.
 
     >>> print(status(spark).plugin_version)  # doctest: +SKIP
     0.1.0
@@ -139,7 +141,7 @@ def plugin_loaded(spark: SparkSession) -> bool:
 
 
 def session_options(spark: SparkSession) -> dict[str, str]:
-    """Return the options of skew_groupby that a session sets, by their names in Python. "partitions" is always set."""
+    """Return the options of skew_groupby that a session sets, by their Python names. "partitions" is always there."""
     values = {option: spark.conf.get(conf, None) for option, conf in CONF_OF_OPTION.items()}
     partitions = str(spark.conf.get("spark.sql.shuffle.partitions"))
     return {"partitions": partitions} | {option: value for option, value in values.items() if value}
@@ -155,8 +157,24 @@ def require_plugin(spark: SparkSession) -> None:
         )
 
 
+@contextmanager
+def confs(spark: SparkSession, values: dict[str, str]) -> Iterator[None]:
+    """Set confs inside of a `with` block, and restore them after it."""
+    before = {name: spark.conf.get(name, None) for name in values}
+    try:
+        for name, value in values.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
+
+
 def _spark_defaults() -> dict[str, str]:
-    """Return the values of spark-defaults.conf. A builder cannot see them, and would replace them."""
+    """Return the values of spark-defaults.conf. A builder does not know them, so it would replace them."""
     home = os.environ.get("SPARK_HOME", str(Path(pyspark.__file__).parent))
     path = Path(os.environ.get("SPARK_CONF_DIR", Path(home, "conf")), "spark-defaults.conf")
     if not path.is_file():

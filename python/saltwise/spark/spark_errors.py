@@ -1,4 +1,4 @@
-"""Turns the errors of Spark, which take twenty lines, into one sentence."""
+"""Turns errors of Spark, which have twenty lines, into one sentence."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException,)
-"""What pyspark raises for an error of the JVM."""
+"""The classes of the errors that pyspark raises for an error of the JVM."""
 
 try:
     from py4j.protocol import Py4JJavaError
 except ImportError:
-    pass  # Connect needs no py4j, and raises nothing else.
+    pass  # A Connect session works without py4j, and raises only PySparkException.
 else:
     SPARK_ERRORS = (PySparkException, Py4JJavaError)
 
 
 def root_cause(error: Exception) -> str:
-    """Return the message of the first cause: for a file, that of its reader."""
+    """Return the message of the first cause: for a file, the message of its reader."""
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     while java is not None and java.getCause() is not None:
         java = java.getCause()

@@ -1,4 +1,4 @@
-"""The Aggregators of one query: their columns and types there, and the errors for methods that fail."""
+"""The Aggregators of one query, with their columns and types, and the errors for methods that fail."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .protocol import Aggregator
 Batches = Iterable[pa.RecordBatch]
 
 Slicer = Callable[[int, int], Any]
-"""``(start, end)`` gives the batch of those rows, as an Aggregator's ``update`` takes it."""
+"""``(start, end)`` gives the batch of those rows, for an Aggregator's ``update``."""
 
 STATES = "states"
 """The column of pickled states: a list with one state for each aggregator."""
@@ -28,11 +28,11 @@ _WRONG_TYPE = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 @dataclass(frozen=True)
 class BoundAggregator:
-    """An Aggregator, with the columns and types that it has in one query."""
+    """An Aggregator with its columns and types in one query."""
 
     aggregator: Aggregator
     names: list[str]
-    """Names of the columns that update gets."""
+    """Names of the columns that ``update`` gets."""
     returns: pa.DataType
     state: pa.DataType | None
 
@@ -54,7 +54,7 @@ class BoundAggregator:
         Args:
             states: the states.
             method: the method that made them.
-            place: tells for which key a state was made, by its index.
+            place: names the key of a state in an error, by its index.
         """
         if self.state is not None:
             self._typed_array(states, self.state, f"{method} made the state", place)
@@ -84,7 +84,7 @@ class BoundAggregator:
                     f"{self.class_name}.{made} {shown}, which is not of the declared type {declared}, {place(i)}: "
                     "declare the type that it has."
                 ) from error
-        raise AssertionError(f"each value is of type {declared}, but all together are not")
+        raise AssertionError(f"every value is of type {declared}, but an array of them is not")
 
 
 @dataclass(frozen=True)
@@ -105,20 +105,20 @@ class BoundAggregators:
 
     def zeros(self) -> list[Any]:
         """Return a new state of each aggregator."""
-        return [each.aggregator.zero() for each in self]
+        return [member.aggregator.zero() for member in self]
 
     def slicers(self, values: pa.RecordBatch) -> list[Slicer]:
         """Return the slicer of each aggregator for rows with the columns of all of them, in order."""
         slicers, first = [], 0
-        for each in self:
-            columns = values.select(range(first, first + len(each.names)))
-            slicers.append(each.slicer(columns.rename_columns(each.names)))
-            first += len(each.names)
+        for member in self:
+            columns = values.select(range(first, first + len(member.names)))
+            slicers.append(member.slicer(columns.rename_columns(member.names)))
+            first += len(member.names)
         return slicers
 
 
 def concatenate(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Return one batch with the rows of all."""
+    """Return one batch with the rows of all batches."""
     [batch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
     return batch
 
@@ -133,11 +133,11 @@ def key_text(keys: pa.RecordBatch, i: int) -> str:
     return repr(values[0] if len(values) == 1 else values)
 
 
-def spare_modules() -> None:
+def exempt_modules_from_garbage_collection() -> None:
     """Exempt the modules that a Python worker has imported from garbage collection.
 
-    Spark collects garbage after each task. That would go through all objects of pandas and pyarrow each time, which
-    takes longer than many tasks.
+    Spark collects garbage after each task. Each time, that would look at all objects of pandas and pyarrow, which takes
+    longer than many tasks do.
     """
     if not gc.get_freeze_count():
         gc.freeze()
@@ -145,7 +145,7 @@ def spare_modules() -> None:
 
 def _array(values: list[Any], declared: pa.DataType) -> pa.Array:
     if pa.types.is_struct(declared):
-        # Arrow would read a missing field as NULL.
+        # Arrow reads a missing field as NULL.
         names = {field.name for field in declared}
         for value in values:
             if isinstance(value, dict) and set(value) != names:

@@ -11,10 +11,10 @@ from typing import Any
 from ...errors import AggregatorError, SaltwiseValueError
 from .protocol import Aggregator
 
-TREES = 20
-"""Number of random orders of merging that check_aggregator tries."""
+RANDOM_ORDERS = 20
+"""How many random orders of merging check_aggregator tries."""
 
-DIGITS = 1e-6
+TOLERANCE = 1e-6
 """How much two results may differ, as a share of the largest number in them. Floating sums depend on their order."""
 
 
@@ -46,7 +46,7 @@ def check_aggregator(aggregator: Aggregator, batches: Iterable[Any], seed: int =
         raise SaltwiseValueError(f"{name} is approximate, so its results may differ; test its error bound instead.")
     wrong = disagreement(aggregator, parts[:2] + parts[2:3])
     rng = random.Random(seed)
-    for _ in range(TREES):
+    for _ in range(RANDOM_ORDERS):
         if wrong is not None:
             raise AggregatorError(f"{name}.{wrong}")
         wrong = _differ("the parts in order", _left(aggregator, parts), "a random tree", _tree(aggregator, parts, rng))
@@ -55,7 +55,7 @@ def check_aggregator(aggregator: Aggregator, batches: Iterable[Any], seed: int =
 
 
 def disagreement(aggregator: Aggregator, parts: Sequence[Any]) -> str | None:
-    """Merge up to three batches of one key in several ways; return how the results differ, None if they do not."""
+    """Merge up to three batches of one key in several ways. Return how the results differ; None if they do not."""
     if len(parts) < 3:
         return None
     a, b, c = parts
@@ -84,7 +84,7 @@ def _left(aggregator: Aggregator, parts: Sequence[Any]) -> Any:
 
 
 def _tree(aggregator: Aggregator, parts: Sequence[Any], rng: random.Random) -> Any:
-    """Merge two random states until one is left; return its result."""
+    """Merge two random states until one state is left. Return its result."""
     states = [_state(aggregator, part) for part in parts]
     while len(states) > 1:
         a = states.pop(rng.randrange(len(states)))
@@ -94,7 +94,7 @@ def _tree(aggregator: Aggregator, parts: Sequence[Any], rng: random.Random) -> A
 
 
 def _differ(one: str, first: Any, other: str, second: Any) -> str | None:
-    if alike(first, second, DIGITS * max(map(abs, _floats(first) + _floats(second)), default=0.0)):
+    if alike(first, second, TOLERANCE * max(map(abs, _floats(first) + _floats(second)), default=0.0)):
         return None
     return f"merge is not associative: {one} is {first!r}, and {other} is {second!r}."
 
@@ -121,4 +121,4 @@ def _floats(value: Any) -> list[float]:
     if isinstance(value, float):
         return [value] if math.isfinite(value) else []
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
-    return [found for each in inside for found in _floats(each)]
+    return [number for item in inside for number in _floats(item)]

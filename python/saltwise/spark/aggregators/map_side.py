@@ -1,11 +1,12 @@
 """The map side of aggregates in Python: a map task makes states of its rows.
 
-``combine`` takes the rows of a task in blocks of bounded size. In each block, the rows of a key are one batch, and one
-call of ``update``. A key's state is passed on as long as the next block has rows of the key. It leaves on the last of
-these rows. So a hot key leaves a task as one state, and memory is bounded by two blocks. If a block has only a few rows
-of a rare key, a state does not pay. These rows leave together, as they are, and are updated on the reduce side.
+``combine`` takes the rows of a task in blocks of bounded size. In each block, the rows of a key are one batch and one
+call of ``update``. As long as the next block has rows of the key, its state goes on to that block. In the end it leaves
+on the key's last row. So a hot key leaves a task as one state, and memory is bounded by two blocks. If a key has only a
+few rows in a block, a state costs more than it saves. These rows leave together, and the reduce side updates its state
+from them.
 
-Two keys that are equal in Spark (-0.0 and 0.0, texts of one collation) may be two keys here: Spark groups them again
+Two keys that are equal in Spark (-0.0 and 0.0, strings of one collation) may be two keys here. Spark groups them again
 before their states are merged. Two keys that differ in Spark are never one key here.
 """
 
@@ -22,20 +23,28 @@ import pyarrow as pa
 from pyspark import cloudpickle
 
 from ...errors import AggregatorError
-from .bound_aggregators import STATES, Batches, BoundAggregators, Slicer, concatenate, key_text, spare_modules
+from .bound_aggregators import (
+    STATES,
+    Batches,
+    BoundAggregators,
+    Slicer,
+    concatenate,
+    exempt_modules_from_garbage_collection,
+    key_text,
+)
 from .check import disagreement
 
 BLOCK_ROWS = 1 << 17
 BLOCK_BYTES = 32 << 20
-"""A block has at least this many rows or bytes. Without its last batch it would have fewer."""
+"""A block ends with the batch that brings it to this many rows or bytes."""
 
 FEW_BYTES = 4096
-"""If a key has fewer bytes of rows in a block, it is cheaper to send the rows than to make, send and merge a state."""
+"""If a key has fewer bytes of rows in a block, sending the rows costs less than making, sending and merging a state."""
 
 CHECKED_ROWS = 300
 """The most rows of one key on which a task checks that merging is associative."""
-CHECKED_PART = 100
-"""The check sees one row of so many, and three at least: it updates states with them five times."""
+ROWS_PER_CHECKED_ROW = 100
+"""The check gets one row for this many rows of a block, and at least three. It updates states with them five times."""
 
 Codes = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -44,11 +53,11 @@ Codes = np.ndarray[Any, np.dtype[np.int64]]
 class Block:
     """Some rows of a task, and the states of their keys that have not left yet.
 
-    Keys are numbered from 0 here, in the order of the values.
+    Keys have numbers here: from 0, in the order of the values.
     """
 
     rows: pa.RecordBatch
-    """The columns that leave: the key, and the values of Spark's aggregates."""
+    """The columns that leave the task: the key, and the values of Spark's aggregates."""
     keys: pa.RecordBatch
     """The key columns."""
     values: pa.RecordBatch
@@ -60,7 +69,7 @@ class Block:
     where: str
     """Names the rows and the task in errors."""
     rare: list[int] = field(default_factory=list)
-    """The keys whose rows leave as they are."""
+    """The keys whose rows leave without a state."""
     states: dict[int, list[Any]] = field(default_factory=dict)
     """For each other key, a state of each aggregator."""
 
@@ -77,20 +86,20 @@ def combine(
 
     Args:
         aggregators: their columns are the last columns of the rows. They leave as arrays: the rows of a rare key.
-        values: how many columns after those of the key leave with each row. None: only rows with states or with rows
-            of a rare key leave.
+        values: how many columns after those of the key leave the task with each row. None: only rows that have states
+            or the rows of a rare key leave.
         theta: a key with at least this share of a block's rows gets a state, even if these rows are few bytes.
     """
     leaving = aggregators.keys + (values or 0)
 
     def combine_rows(batches: Batches) -> Iterator[pa.RecordBatch]:
-        spare_modules()
+        exempt_modules_from_garbage_collection()
         task, seen = aggregators.task(), 0
         before: Block | None = None
         for rows in blocks(batches):
             where = f"rows {seen} to {seen + rows.num_rows - 1} of task {task}"
             seen += rows.num_rows
-            block = _next_block(aggregators, rows, leaving, theta, where, before)
+            block = _next_block(aggregators, rows, before, leaving=leaving, theta=theta, where=where)
             slicers = aggregators.slicers(block.values)
             _update(aggregators, block, slicers)
             if before is None:
@@ -140,16 +149,23 @@ def in_order(codes: Codes) -> Codes:
 
 
 def _next_block(
-    aggregators: BoundAggregators, rows: pa.RecordBatch, leaving: int, theta: float, where: str, before: Block | None
+    aggregators: BoundAggregators, rows: pa.RecordBatch, before: Block | None, *, leaving: int, theta: float, where: str
 ) -> Block:
-    """Sort rows by key. Keys that the block before has a state of take it over."""
+    """Sort rows by key. If the block before has a state of a key, it moves to this block."""
     keys = rows.select(range(aggregators.keys))
     carried, codes = _codes(keys, before)
     order = in_order(codes)
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
     offsets = np.append(starts, len(order))
     values = rows.select(range(leaving, rows.num_columns)).take(order)
-    block = Block(rows.select(range(leaving)), keys, values, offsets, order[offsets[1:] - 1], where)
+    block = Block(
+        rows=rows.select(range(leaving)),
+        keys=keys,
+        values=values,
+        offsets=offsets,
+        last=order[offsets[1:] - 1],
+        where=where,
+    )
     few = np.diff(offsets) < rows.num_rows * min(theta, FEW_BYTES / max(1, values.nbytes))
     for i, (code, is_rare) in enumerate(zip(codes[order[starts]].tolist(), few.tolist(), strict=True)):
         if before is not None and code in carried:
@@ -174,33 +190,33 @@ def _codes(keys: pa.RecordBatch, before: Block | None) -> tuple[dict[int, int], 
 def _update(aggregators: BoundAggregators, block: Block, slicers: Sequence[Slicer]) -> None:
     """Update the states of the block with the rows of their keys."""
     offsets = block.offsets.tolist()
-    for n, (each, slicer) in enumerate(zip(aggregators, slicers, strict=True)):
-        update = each.aggregator.update
+    for n, (member, slicer) in enumerate(zip(aggregators, slicers, strict=True)):
+        update = member.aggregator.update
         for i, states in block.states.items():
             start, end = offsets[i], offsets[i + 1]
             try:
                 states[n] = update(states[n], slicer(start, end))
             except Exception as error:  # whatever the user's code raises
-                raise each.failed("update", error, block.place(i, end - start)) from error
+                raise member.failed("update", error, block.place(i, end - start)) from error
 
 
 def _check(aggregators: BoundAggregators, block: Block, slicers: Sequence[Slicer]) -> None:
     """Check on rows of the largest key of the block that merging is associative."""
     largest = int(np.argmax(np.diff(block.offsets)))
     start = int(block.offsets[largest])
-    checked = min(CHECKED_ROWS, max(3, block.values.num_rows // CHECKED_PART))
+    checked = min(CHECKED_ROWS, max(3, block.values.num_rows // ROWS_PER_CHECKED_ROW))
     end = min(int(block.offsets[largest + 1]), start + checked)
     place = block.place(largest, end - start)
-    for each, slicer in zip(aggregators, slicers, strict=True):
-        if each.aggregator.approximate:
+    for member, slicer in zip(aggregators, slicers, strict=True):
+        if member.aggregator.approximate:
             continue
         try:
-            wrong = disagreement(each.aggregator, [slicer(*part) for part in thirds(start, end)])
+            wrong = disagreement(member.aggregator, [slicer(*part) for part in thirds(start, end)])
         except Exception as error:
-            raise each.failed("merge or finish", error, place) from error
+            raise member.failed("merge or finish", error, place) from error
         if wrong is not None:
             raise AggregatorError(
-                f"{each.class_name}.{wrong[:-1]}; this was {place}: make merge give the same result in any order, or "
+                f"{member.class_name}.{wrong[:-1]}; this was {place}: make merge give the same result in any order, or "
                 "set approximate = True if it need not."
             )
 
@@ -216,10 +232,10 @@ def thirds(start: int, end: int) -> list[tuple[int, int]]:
 
 
 def _leave(aggregators: BoundAggregators, block: Block, all_rows: bool) -> Iterator[pa.RecordBatch]:
-    """Yield the states that are left and the rows of rare keys, each on the last row of its key."""
+    """Yield the states that have not moved on and the rows of rare keys, each on the last row of its key."""
     with_state = list(block.states)
-    for n, each in enumerate(aggregators):
-        each.check_states([block.states[i][n] for i in with_state], "update", lambda at: block.place(with_state[at]))
+    for n, member in enumerate(aggregators):
+        member.check_states([block.states[i][n] for i in with_state], "update", lambda at: block.place(with_state[at]))
     sent = np.arange(block.rows.num_rows) if all_rows else np.sort(block.last[with_state + block.rare])
     packed = np.full(len(sent), None, object)
     packed[np.searchsorted(sent, block.last[with_state])] = [_packed(aggregators, block, i) for i in with_state]
@@ -236,14 +252,14 @@ def _leave(aggregators: BoundAggregators, block: Block, all_rows: bool) -> Itera
 def _packed(aggregators: BoundAggregators, block: Block, i: int) -> bytes:
     try:
         return pickle.dumps(block.states[i], pickle.HIGHEST_PROTOCOL)
-    except Exception:  # noqa: BLE001  # cloudpickle is slower, but it pickles more, or says why it cannot
+    except Exception:  # noqa: BLE001  # cloudpickle is slower, but it can pickle more objects, or says why it cannot
         pass
-    for each, state in zip(aggregators, block.states[i], strict=True):
+    for member, state in zip(aggregators, block.states[i], strict=True):
         try:
             cloudpickle.dumps(state)  # type: ignore[no-untyped-call]
         except Exception as error:
             raise AggregatorError(
-                f"{each.class_name}.update made a state that cannot be pickled ({error}), {block.place(i)}: return an "
-                "object that can be, or one of a declared type."
+                f"{member.class_name}.update made a state that cannot be pickled ({error}), {block.place(i)}: return "
+                "an object that can be, or one of a declared type."
             ) from error
     return bytes(cloudpickle.dumps(block.states[i]))  # type: ignore[no-untyped-call]

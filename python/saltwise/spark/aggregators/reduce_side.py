@@ -1,6 +1,6 @@
-"""The reduce side of aggregates in Python: it merges the states of each key, and adds the rows that came as they are.
+"""The reduce side of aggregates in Python: it merges the states of each key, and adds the rows that came without one.
 
-The parts of a key arrive one after another, cut into batches. One state is kept for the parts that have passed.
+The parts of a key arrive one after another, cut into batches. One state has all parts that have arrived so far.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .bound_aggregators import Batches, BoundAggregators, concatenate, key_text, spare_modules
+from .bound_aggregators import Batches, BoundAggregators, concatenate, exempt_modules_from_garbage_collection, key_text
 
 Place = Callable[[], str]
 """Names a key and its task in an error."""
 
 
-def merge(aggregators: BoundAggregators, kept: int) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """Return a function for ``mapInArrow`` over the parts of whole keys, key after key. It makes one row of each key.
+def merge(aggregators: BoundAggregators, unchanged: int) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    """Return a function for ``mapInArrow`` over the parts of whole keys, key after key. It makes one row for each key.
 
     Args:
         aggregators: their results are the last columns.
-        kept: how many columns leave as they are; the key columns come first. After them come AT, STATES, and the
-            columns of the aggregators, as arrays.
+        unchanged: how many columns leave unchanged; the key columns come first. The columns after them are AT, STATES,
+            and those of the aggregators, as arrays.
     """
 
     def merge_states(batches: Batches) -> Iterator[pa.RecordBatch]:
-        spare_modules()
+        exempt_modules_from_garbage_collection()
         task = aggregators.task()
-        unfinished: pa.RecordBatch | None = None  # the row of the key that may go on in the next batch
+        unfinished: pa.RecordBatch | None = None  # the row of a key that may have more parts in the next batch
         group = Group(aggregators)
         for batch in batches:
-            numbers = batch.column(kept).to_pylist()
+            numbers = batch.column(unchanged).to_pylist()
             begins = [i for i, number in enumerate(numbers) if number == 0]
             # The first row of each key. The unfinished key comes first.
-            rows = batch.select(range(kept)).take(pa.array(begins, pa.int64()))
+            rows = batch.select(range(unchanged)).take(pa.array(begins, pa.int64()))
             rows = rows if unfinished is None else concatenate([unfinished, rows])
-            packed = batch.column(kept + 1).to_pylist()
-            offsets, values = flatten(batch.columns[kept + 2 :])
+            packed = batch.column(unchanged + 1).to_pylist()
+            offsets, values = flatten(batch.columns[unchanged + 2 :])
             slicers = aggregators.slicers(values)
             results: list[list[Any]] = []
             key_starts = [*([] if unfinished is None else [0]), *begins, batch.num_rows]
@@ -82,33 +82,33 @@ class Group:
         if self.states is None:
             self.states = states
             return
-        for n, each in enumerate(self.aggregators):
+        for n, member in enumerate(self.aggregators):
             try:
-                self.states[n] = each.aggregator.merge(self.states[n], states[n])
+                self.states[n] = member.aggregator.merge(self.states[n], states[n])
             except Exception as error:  # whatever the user's code raises
-                raise each.failed("merge", error, f"{place()}, with part {number} of the key") from error
+                raise member.failed("merge", error, f"{place()}, with part {number} of the key") from error
         self.made_by = "merge"
 
     def update(self, batches: Sequence[Any], place: Place) -> None:
         """Add rows: a batch for each aggregator."""
         self.states = self._states()
-        for n, (each, batch) in enumerate(zip(self.aggregators, batches, strict=True)):
+        for n, (member, batch) in enumerate(zip(self.aggregators, batches, strict=True)):
             try:
-                self.states[n] = each.aggregator.update(self.states[n], batch)
+                self.states[n] = member.aggregator.update(self.states[n], batch)
             except Exception as error:
                 where = f"{place()}, with {len(batch)} of the rows that came as they are"
-                raise each.failed("update", error, where) from error
+                raise member.failed("update", error, where) from error
         self.made_by = "update"
 
     def finish(self, place: Place) -> list[Any]:
         """Return the result of each aggregator."""
         results = []
-        for each, state in zip(self.aggregators, self._states(), strict=True):
-            each.check_states([state], self.made_by, lambda _: place())
+        for member, state in zip(self.aggregators, self._states(), strict=True):
+            member.check_states([state], self.made_by, lambda _: place())
             try:
-                results.append(each.aggregator.finish(state))
+                results.append(member.aggregator.finish(state))
             except Exception as error:
-                raise each.failed("finish", error, place()) from error
+                raise member.failed("finish", error, place()) from error
         return results
 
     def _states(self) -> list[Any]:
@@ -116,7 +116,10 @@ class Group:
 
 
 def flatten(arrays: Sequence[pa.ListArray]) -> tuple[list[int], pa.RecordBatch]:
-    """Flatten the arrays of each column; also return where the values of each row begin, and the number of values.
+    """Flatten the arrays of each column.
+
+    Returns:
+        Where the values of each row begin, with the number of all values at the end; and the values.
 
     >>> offsets, values = flatten([pa.array([[1, 2], None, [3]])])
     >>> offsets, values.column(0).to_pylist()
@@ -131,7 +134,7 @@ def _with_results(
     aggregators: BoundAggregators, rows: pa.RecordBatch, results: list[list[Any]], task: int
 ) -> pa.RecordBatch:
     place = partial(_place, aggregators, rows, task)
-    columns = [each.result_array([result[n] for result in results], place) for n, each in enumerate(aggregators)]
+    columns = [member.result_array([result[n] for result in results], place) for n, member in enumerate(aggregators)]
     names = [*rows.schema.names, *(f"m{n}" for n in range(len(aggregators)))]
     return pa.RecordBatch.from_arrays([*rows.columns, *columns], names)
 

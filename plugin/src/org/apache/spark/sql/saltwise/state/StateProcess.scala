@@ -39,7 +39,7 @@ object StateProcess {
     // Threads that it starts are daemons as this one is, and do not keep the driver alive.
     val starting = daemon("saltwise-state-gateway")(server.start())
     starting.join()
-    val command = Seq(python(session), "-m", "saltwise.spark.state_process") ++ arguments
+    val command = Seq(python(session), "-m", "saltwise.spark.moving_state.process") ++ arguments
     val builder = new ProcessBuilder(command: _*)
       .redirectOutput(Redirect.INHERIT).redirectError(Redirect.INHERIT)
     val environment = builder.environment

@@ -1,0 +1,65 @@
+"""The partition function of df.skew_groupby, if it is given or is planned before the query runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import functions as F
+
+from ...errors import SaltwiseValueError
+from ...placement.construct import construct
+from ...placement.function_json import to_json
+from ...placement.history import RESOURCES, Aims
+from ...placement.partition_function import PartitionFunction
+from ...placement.store import PlacementStore
+from ...strategies import PLANNED_AHEAD
+from .key_weights import COSTS, key_capacity, weights_of
+from .request import Request
+
+STRATEGIES_WITH_PLACEMENT = ("auto", *PLANNED_AHEAD)
+"""The strategies that the argument `placement` goes with."""
+
+
+def check_placement(request: Request) -> None:
+    """Check the argument `placement`.
+
+    Raises:
+        SaltwiseValueError: it is of a wrong type, or does not go with the strategy.
+    """
+    placement = request.placement
+    if placement is not None and not isinstance(placement, (PartitionFunction, PlacementStore)):
+        raise SaltwiseValueError(f"placement is {placement!r}; it must be a partition function or a PlacementStore.")
+    strategy = request.options.strategy or "auto"
+    if strategy not in STRATEGIES_WITH_PLACEMENT:
+        allowed = ", ".join(STRATEGIES_WITH_PLACEMENT)
+        raise SaltwiseValueError(f"placement is given, and strategy is {strategy!r}; it must be one of {allowed}.")
+
+
+def partition_function_json(request: Request) -> str:
+    """Return the partition function of a group-by as JSON: the one that is given, or one that is planned now.
+
+    Raises:
+        PlacementStoreError: the store has a function for keys of another type, or is damaged.
+
+    >>> partition_function_json(Request(df, ("k",), SkewOptions("level", partitions=8)))  # doctest: +SKIP
+    '{"format": "saltwise partition function", "version": 1, "kind": "pair", ...}'
+    """
+    placement = request.placement
+    if isinstance(placement, PartitionFunction):
+        return to_json(placement)
+    settled = request.settle(PLANNED_AHEAD, default="level")
+    cost: Any = settled.cost if settled.cost in COSTS else F.col(settled.cost)
+    aims = Aims() if placement is None else placement.aims
+    run = weights_of(request.rows, request.keys, cost, key_capacity(settled, cost, aims))
+    if placement is not None:
+        return to_json(placement.plan(run, settled.workers, settled.strategy).function)
+    return to_json(
+        construct(
+            run.keys,
+            run.shares,
+            settled.workers,
+            algorithm=settled.strategy,
+            resources=RESOURCES,
+            key_type=run.key_type,
+        )
+    )

@@ -1,0 +1,1 @@
+"""Running aggregates of a stream in a folder: :class:`saltwise.StatefulAggregate`."""

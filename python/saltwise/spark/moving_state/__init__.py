@@ -1,0 +1,1 @@
+"""State partitions of a running stream that move between executors: :class:`saltwise.StateBalancer`."""

@@ -1,0 +1,1 @@
+"""SQL functions for a session without the plugin, and Aggregators as SQL functions."""
