@@ -8,13 +8,13 @@ https://github.com/numba/numba/issues/10486
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from ._jit import jit
+from .arrays import Floats, Int64s
 
 
 @jit
-def ascending(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+def ascending(values: Floats) -> Int64s:
     """Return the positions of the values in ascending order, by Shell's method.
 
     >>> ascending(np.array([0.3, 0.1, 0.2]))

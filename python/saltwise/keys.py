@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from struct import Struct, error
 
 import numpy as np
-import numpy.typing as npt
 
+from .arrays import Int64s
 from .errors import SaltwiseError, SaltwiseValueError
 
 Item = int | str | None
@@ -36,7 +36,7 @@ class XxhashMissingError(SaltwiseError):
         super().__init__("The hash of a key needs xxhash: run pip install 'saltwise[simulate]'.")
 
 
-def key_hashes(keys: Sequence[Item], key_type: str = "bigint") -> npt.NDArray[np.int64]:
+def key_hashes(keys: Sequence[Item], key_type: str = "bigint") -> Int64s:
     """Return ``xxhash64(key)`` of Spark for keys of this type.
 
     Args:

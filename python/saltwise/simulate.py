@@ -21,10 +21,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from . import _jit
+from .arrays import Floats, Int32s, Int64s
 from .errors import SaltwiseError, SaltwiseValueError
 from .keys import XxhashMissingError, key_hashes
 from .options import EPSILON, default_capacity, default_theta
-from .splitting.compiled_hash import Ints, Longs, workers_of
+from .splitting.compiled_hash import workers_of
 from .splitting.greedy import off_greedy
 from .splitting.head import in_head
 from .splitting.schemes import SPLITTING, Messages, run_source, run_together, states_per_key
@@ -68,11 +69,11 @@ class Simulation(Printable):
     scheme: str
     messages: int
     workers: int
-    load: npt.NDArray[np.int64]
-    times: npt.NDArray[np.int64]
-    imbalance: npt.NDArray[np.float64]
+    load: Int64s
+    times: Int64s
+    imbalance: Floats
     keys: npt.NDArray[Any]
-    states_per_key: npt.NDArray[np.int64]
+    states_per_key: Int64s
     choices: list[int]
     head_size: list[int]
 
@@ -183,7 +184,7 @@ def route(
     probe: int = 100_000,
     feed: str = "shuffle",
     source_keys: Stream | None = None,
-) -> npt.NDArray[np.int32]:
+) -> Int32s:
     """Return the worker of each message; the arguments are those of :func:`simulate`.
 
     >>> route([7, 7, 7, 7], "shuffle", workers=3, sources=1)
@@ -236,14 +237,14 @@ class _Run:
 
     keys: npt.NDArray[Any]
     """The distinct keys."""
-    ids: Ints
+    ids: Int32s
     """The key of each message."""
-    edges: Longs
+    edges: Int64s
     """Where the samples begin and end."""
     sources: Sources
-    sent: Longs
+    sent: Int64s
     """Messages by source, sample and worker."""
-    workers: Ints
+    workers: Int32s
     """The worker of each message."""
 
 
@@ -286,7 +287,7 @@ def _check(name: str, value: float, allowed: bool, what: str) -> None:
         raise SaltwiseValueError(f"{name} is {value}; it must be {what}.")
 
 
-def _distinct(stream: Stream, name: str) -> tuple[npt.NDArray[Any], Ints]:
+def _distinct(stream: Stream, name: str) -> tuple[npt.NDArray[Any], Int32s]:
     """Return the distinct keys of a stream, and the position of each message's key among them."""
     if len(stream) == 0:
         raise SaltwiseValueError(f"{name} is empty; give a stream of at least one key.")
@@ -308,7 +309,7 @@ def _distinct(stream: Stream, name: str) -> tuple[npt.NDArray[Any], Ints]:
     return encoded.dictionary.to_numpy(zero_copy_only=False), encoded.indices.to_numpy().astype(np.int32)
 
 
-def _hashes(keys: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+def _hashes(keys: npt.NDArray[Any]) -> Int64s:
     try:
         return key_hashes(keys.tolist(), "bigint" if keys.dtype.kind in "iu" else "string")
     except XxhashMissingError as error:

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import datasets
+from .arrays import Floats, Int64s
 from .errors import SaltwiseError, SaltwiseValueError, check_whole
 
-Keys = NDArray[np.int64] | NDArray[np.str_]
+Keys = Int64s | NDArray[np.str_]
 
 LOGNORMALS = {"LN1": (1.789, 2.366), "LN2": (2.245, 1.133)}
 """mu and sigma of the PKG paper's two log-normal data sets, from an analysis of Orkut."""
@@ -55,7 +56,7 @@ class Stream:
         return float(np.unique(self.keys, return_counts=True)[1].max() / self.messages)
 
 
-def zipf_shares(keys: int, exponent: float) -> NDArray[np.float64]:
+def zipf_shares(keys: int, exponent: float) -> Floats:
     """Return p_1 ... p_|K| of a Zipf distribution with finite support, p_r = r^-z / sum of x^-z.
 
     Args:
@@ -225,7 +226,7 @@ def from_file(path: Path | str) -> Stream:
         return Stream(Path(path).name, texts)
 
 
-def _draw(messages: int, shares: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
+def _draw(messages: int, shares: Floats, rng: np.random.Generator) -> Int64s:
     """Draw indices independently: first how often each occurs, then their order."""
     counts = rng.multinomial(messages, shares)
     return rng.permutation(np.repeat(np.arange(len(shares), dtype=np.int64), counts))

@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._jit import jit
-from ..splitting.compiled_hash import Ints
-from .resources import Floats
+from ..arrays import Floats, Int32s
 from .utility import Problem, geometric_mean, migration_of, utility_of
 
 
@@ -27,7 +26,7 @@ class Loads(NamedTuple):
     lowest: Floats
     second: Floats
     """The lowest load of all workers but `emptiest`."""
-    emptiest: Ints
+    emptiest: Int32s
 
 
 @jit

@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..arrays import Int64s
 from ..errors import SaltwiseValueError
-from .cluster import Cluster, Ints, Resource
+from .cluster import Cluster, Resource
 
-Allocation = Callable[[Cluster], Ints]
+Allocation = Callable[[Cluster], Int64s]
 """keyGroupAlloc(): an algorithm that gives each key group a node, such as the MILP with its limits."""
 
 
@@ -25,11 +26,11 @@ class Period(NamedTuple):
 
     cluster: Cluster
     """The new allocation, on the nodes that exist after the period."""
-    terminated: Ints
+    terminated: Int64s
     """The nodes that are gone, by their old numbers. The others are numbered anew, in the same order."""
     added: int
     """How many nodes are new. They have the highest numbers."""
-    marked: Ints
+    marked: Int64s
     """The nodes that are to be removed, by their new numbers."""
 
 
@@ -85,7 +86,7 @@ def _scale(plan: Cluster, min_load: float, max_load: float) -> Cluster:
     return replace(plan, kill=np.append(plan.kill, np.argsort(loads, kind="stable")[: staying - needed]))
 
 
-def _without(cluster: Cluster, gone: Ints) -> Cluster:
+def _without(cluster: Cluster, gone: Int64s) -> Cluster:
     """Return the cluster without these empty nodes. The others are numbered anew, in the same order."""
     keep = np.setdiff1d(np.arange(cluster.nodes), gone)
     return replace(

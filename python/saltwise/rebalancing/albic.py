@@ -11,23 +11,21 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from ..arrays import Bools, Floats, Int64s
 from ..errors import SaltwiseValueError, check_whole
-from .cluster import Cluster, Floats, Ints, Resource
+from .cluster import Cluster, Resource
 from .cola import check_traffic
 from .milp import InfeasibleError, OutOfTimeError, milp
 from .traffic import Traffic, graph_part
-
-Bools = NDArray[np.bool_]
 
 
 class _Pairs(NamedTuple):
     """Pairs of key groups that send each other much: shape (pairs,) each."""
 
-    one: Ints
-    other: Ints
+    one: Int64s
+    other: Int64s
     rate: Floats
 
 
@@ -42,7 +40,7 @@ def albic(
     sf: float = 1.5,
     seconds: float = 5.0,
     max_migr_cost: float | None = None,
-) -> Ints:
+) -> Int64s:
     """Return an allocation that keeps collocated pairs, collocates one more, and is balanced by the MILP.
 
     Step 1 finds the pairs that send much. Step 2 makes units of those that are collocated. Step 3 brings the units of
@@ -121,7 +119,7 @@ def _scores(traffic: Traffic, sf: float) -> _Pairs:
 
 def _maintain(
     cluster: Cluster, traffic: Traffic, pairs: _Pairs, collocated: Bools, budget: Floats, max_pl: float
-) -> Ints:
+) -> Int64s:
     """Step 2: return the unit of each key group: sets of collocated pairs, cut where they are too large to migrate."""
     groups = len(cluster.load)
     joined = sparse.csr_array(
@@ -147,7 +145,7 @@ def _maintain(
 
 
 def _improve(
-    cluster: Cluster, pairs: _Pairs, collocated: Bools, unit: Ints, rng: np.random.Generator
+    cluster: Cluster, pairs: _Pairs, collocated: Bools, unit: Int64s, rng: np.random.Generator
 ) -> dict[int, int]:
     """Step 3: return where to pin the units of the pair that sends most of those not collocated."""
     stay = cluster.staying[cluster.node]
@@ -165,7 +163,7 @@ def _improve(
     return {int(unit[g]): there for g in both}
 
 
-def _units(cluster: Cluster, unit: Ints) -> Cluster:
+def _units(cluster: Cluster, unit: Int64s) -> Cluster:
     """Return the cluster with units for key groups."""
     _, first = np.unique(unit, return_index=True)
     return replace(

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import Floats, Int64s
 from ..errors import SaltwiseValueError, check_whole
 from ..placement.costs import migration_cost, relative_imbalance, relative_migration
 from ..placement.function_json import from_json, to_json
 from ..placement.history import KEPT, MOST_ROWS, Placement
 from ..placement.key_groups import KeyGroups
-from .cluster import Cluster, Floats, Ints
+from .cluster import Cluster
 from .rounds import PLANNERS, Budget, Window, decide, rehomed, unevenness
 
 WINDOW = 10
@@ -96,7 +97,7 @@ class KeyGroupHistory:
         self.function = KeyGroups(workers, key_type, table.tolist())
         return self._placement(cluster, before, table, made_by, is_first)
 
-    def _placement(self, cluster: Cluster, before: Ints, table: Ints, made_by: str, is_first: bool) -> Placement:
+    def _placement(self, cluster: Cluster, before: Int64s, table: Int64s, made_by: str, is_first: bool) -> Placement:
         assert self.function is not None
         workers = self.function.workers
         loads = np.stack([cluster.loads(table)[:workers]] * 3)

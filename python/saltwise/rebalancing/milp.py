@@ -19,11 +19,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize, sparse
 
+from ..arrays import Bools, Floats, Int64s
 from ..errors import SaltwiseError, SaltwiseValueError, check_whole
-from .cluster import Cluster, Floats, Ints, loads_of
+from .cluster import Cluster, loads_of
 
 Rows = list[optimize.LinearConstraint]
 
@@ -65,7 +65,7 @@ class OutOfTimeError(SaltwiseError):
 class Solution(NamedTuple):
     """The best allocation found."""
 
-    node: Ints
+    node: Int64s
     """The node of each key group, shape (|G|,)."""
     bound: float
     """Proven: no allocation has a smaller load distance."""
@@ -76,13 +76,13 @@ class _Problem(NamedTuple):
 
     cluster: Cluster
     """Its allocation has the pins applied."""
-    movable: NDArray[np.bool_]
+    movable: Bools
     """The key groups that are not pinned."""
     limits: list[tuple[Floats, float]]
     """Constraint (2): what the migration of each key group costs, and how much of the budget is left."""
-    must: NDArray[np.bool_]
+    must: Bools
     """The key groups that must leave: those on nodes marked for removal, once the limits allow all of them to leave."""
-    taking: NDArray[np.bool_]
+    taking: Bools
     """The nodes that may get key groups."""
     bonus: float
     """What it gains to take a key group off a node marked for removal."""
@@ -94,7 +94,7 @@ def milp(
     max_migr_cost: float | None = None,
     pins: Mapping[int, int] | None = None,
     seconds: float = 5.0,
-    sizes: Ints | None = None,
+    sizes: Int64s | None = None,
     literal: bool = False,
 ) -> Solution:
     """Minimise w_1 d - w_2 (d_u + d_l), where d is the load distance and d_u, d_l tighten its two sides.
@@ -156,7 +156,7 @@ def _problem(
     max_migrations: int | None,
     max_migr_cost: float | None,
     pins: Mapping[int, int],
-    sizes: Ints | None,
+    sizes: Int64s | None,
     literal: bool,
 ) -> _Problem:
     limits: list[tuple[Floats, float]] = []
@@ -197,7 +197,7 @@ def _feasible(cluster: Cluster) -> bool:
     )
 
 
-def _leave(problem: _Problem, seconds: float) -> tuple[NDArray[np.bool_], float]:
+def _leave(problem: _Problem, seconds: float) -> tuple[Bools, float]:
     """Return which key groups leave if load may arrive in any portions, and a lower bound of the load distance.
 
     Variables: whether each key group leaves; for the load and each further resource, how much arrives at each node; d,
@@ -231,9 +231,7 @@ def _leave(problem: _Problem, seconds: float) -> tuple[NDArray[np.bool_], float]
     return leaving, _bound(cluster, found)
 
 
-def _place(
-    problem: _Problem, node: Ints, free: NDArray[np.bool_], among: NDArray[np.bool_], seconds: float
-) -> tuple[Ints | None, float]:
+def _place(problem: _Problem, node: Int64s, free: Bools, among: Bools, seconds: float) -> tuple[Int64s | None, float]:
     """Solve the MILP in which only some key groups may move. Return an allocation, None if none is found, and a bound.
 
     Variables: x_ik for each free key group k and each node i where it may be; d, d_u, d_l.
@@ -273,7 +271,7 @@ def _place(
     return better, _bound(cluster, found)
 
 
-def _improve(problem: _Problem, node: Ints, bound: float, each: float, deadline: float) -> Ints:
+def _improve(problem: _Problem, node: Int64s, bound: float, each: float, deadline: float) -> Int64s:
     """Solve neighbourhoods until the time is over, the bound is reached, or IDLE of them in a row improve nothing.
 
     `bound` is a lower bound of the load distance, `each` the seconds for a neighbourhood, and `deadline` is on the
@@ -297,7 +295,7 @@ def _improve(problem: _Problem, node: Ints, bound: float, each: float, deadline:
     return node
 
 
-def _unevenness(cluster: Cluster, node: Ints) -> list[float]:
+def _unevenness(cluster: Cluster, node: Int64s) -> list[float]:
     """Return the distances from the mean, largest first. Two nodes at the same distance count twice."""
     off = np.abs(cluster.loads(node)[cluster.staying] - cluster.mean)
     return sorted(off.round(9).tolist(), reverse=True)

@@ -15,10 +15,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from ..arrays import Floats, Int64s
 from ..errors import SaltwiseValueError
 from .albic import albic
 from .clb import clb
-from .cluster import Cluster, Floats, Ints, loads_of
+from .cluster import Cluster, loads_of
 from .elb import elb
 from .flux import repeated
 from .milp import InfeasibleError, OutOfTimeError, milp
@@ -58,7 +59,7 @@ class Budget(NamedTuple):
 class Decision(NamedTuple):
     """What a round decided."""
 
-    node: Ints
+    node: Int64s
     """The node of each key group."""
     reason: str
     """Why nothing moves; empty if something does."""
@@ -68,7 +69,7 @@ class Decision(NamedTuple):
     """Seconds that the moves take the node that gets the most."""
 
 
-Planner = Callable[[Window, Budget, np.random.Generator], Ints]
+Planner = Callable[[Window, Budget, np.random.Generator], Int64s]
 
 
 def decide(planner: str, window: Window, budget: Budget, rng: np.random.Generator) -> Decision:
@@ -122,7 +123,7 @@ def decide(planner: str, window: Window, budget: Budget, rng: np.random.Generato
     return Decision(cluster.node, reason or "no plan within the budget is more even")
 
 
-def _planned(planner: str, window: Window, budget: Budget, rng: np.random.Generator) -> tuple[Ints, str]:
+def _planned(planner: str, window: Window, budget: Budget, rng: np.random.Generator) -> tuple[Int64s, str]:
     """Return the allocation of a planner, as far as the budget allows, and why there is none."""
     cluster, failure = window.cluster, ""
     try:
@@ -134,7 +135,7 @@ def _planned(planner: str, window: Window, budget: Budget, rng: np.random.Genera
     return within(cluster, node, budget, window.pinned), failure
 
 
-def unevenness(cluster: Cluster, node: Ints | None = None) -> float:
+def unevenness(cluster: Cluster, node: Int64s | None = None) -> float:
     """Return the largest load of a node that stays as a multiple of the mean; 1 if there is no load.
 
     >>> unevenness(Cluster(load=[4, 2], node=[0, 1], nodes=2))
@@ -143,7 +144,7 @@ def unevenness(cluster: Cluster, node: Ints | None = None) -> float:
     return float(cluster.loads(node)[cluster.staying].max() / cluster.mean) if cluster.mean else 1.0
 
 
-def within(cluster: Cluster, node: Ints, budget: Budget, pinned: Sequence[int] = ()) -> Ints:
+def within(cluster: Cluster, node: Int64s, budget: Budget, pinned: Sequence[int] = ()) -> Int64s:
     """Return as much of an allocation as the budget allows, without the key groups that may not move.
 
     Key groups on nodes that leave go first, then those on the node that is fullest so far; of these, the one with the
@@ -167,18 +168,18 @@ def within(cluster: Cluster, node: Ints, budget: Budget, pinned: Sequence[int] =
     return np.asarray(now)
 
 
-def _pause(cluster: Cluster, node: Ints, budget: Budget) -> float:
+def _pause(cluster: Cluster, node: Int64s, budget: Budget) -> float:
     moved = cluster.moved(node)
     each = 1 / budget.moves_per_second + cluster.cost / budget.bytes_per_second
     return float(loads_of(each * moved, node, cluster.nodes).max())
 
 
-def _flux(window: Window, budget: Budget, rng: np.random.Generator) -> Ints:
+def _flux(window: Window, budget: Budget, rng: np.random.Generator) -> Int64s:
     """As many periods of Flux as the budget has moves for. In each, a pair of nodes moves one key group."""
     return repeated(window.cluster, budget.moves)
 
 
-def _elb(window: Window, budget: Budget, rng: np.random.Generator) -> Ints:
+def _elb(window: Window, budget: Budget, rng: np.random.Generator) -> Int64s:
     """ELB with bounds around the mean as narrow as its largest substream allows.
 
     ELB refuses a substream above half of the range of its bounds. One above the mean keeps its instance to itself.
@@ -200,23 +201,23 @@ def _elb(window: Window, budget: Budget, rng: np.random.Generator) -> Ints:
     return np.asarray(node)
 
 
-def _clb(window: Window, budget: Budget, rng: np.random.Generator) -> Ints:
+def _clb(window: Window, budget: Budget, rng: np.random.Generator) -> Int64s:
     cluster = window.cluster
     if len(window.series) < 2:
         return np.asarray(cluster.node)
     return _renamed(cluster, clb(window.series, cluster.nodes))
 
 
-def _uhlb(window: Window, budget: Budget, rng: np.random.Generator) -> Ints:
+def _uhlb(window: Window, budget: Budget, rng: np.random.Generator) -> Int64s:
     return uhlb(len(window.cluster.load), window.cluster.nodes, rng)
 
 
-def _milp(window: Window, budget: Budget, rng: np.random.Generator) -> Ints:
+def _milp(window: Window, budget: Budget, rng: np.random.Generator) -> Int64s:
     pins = {group: int(window.cluster.node[group]) for group in window.pinned}
     return milp(window.cluster, budget.moves, _finite(budget.bytes), pins, SOLVER_SECONDS).node
 
 
-def _albic(window: Window, budget: Budget, rng: np.random.Generator) -> Ints:
+def _albic(window: Window, budget: Budget, rng: np.random.Generator) -> Int64s:
     cluster = window.cluster
     if window.traffic is None or not window.traffic.out.nnz:
         return _milp(window, budget, rng)
@@ -237,7 +238,7 @@ def _finite(number: float) -> float | None:
 def _without_leaving(plan: Planner) -> Planner:
     """Let a planner that knows no marks see only the nodes that stay. Key groups on the others are placed first."""
 
-    def planned(window: Window, budget: Budget, rng: np.random.Generator) -> Ints:
+    def planned(window: Window, budget: Budget, rng: np.random.Generator) -> Int64s:
         cluster = window.cluster
         stay = np.flatnonzero(cluster.staying)
         node = rehomed(cluster, cluster.node, np.arange(len(cluster.load)), stay)
@@ -265,7 +266,7 @@ PLANNERS: dict[str, Planner] = {
 """The planners by name."""
 
 
-def rehomed(cluster: Cluster, node: Ints, groups: Ints, nodes: Ints) -> Ints:
+def rehomed(cluster: Cluster, node: Int64s, groups: Int64s, nodes: Int64s) -> Int64s:
     """Return the allocation after the groups that are on none of `nodes` went to the least loaded, largest first."""
     node = node.copy()
     orphans = groups[~np.isin(node[groups], nodes)]
@@ -275,7 +276,7 @@ def rehomed(cluster: Cluster, node: Ints, groups: Ints, nodes: Ints) -> Ints:
     return node
 
 
-def _renamed(cluster: Cluster, part: Ints) -> Ints:
+def _renamed(cluster: Cluster, part: Int64s) -> Int64s:
     """Return the nodes of parts without a name, so that as few bytes as possible move."""
     stays = np.zeros((cluster.nodes, cluster.nodes))
     np.add.at(stays, (part, cluster.node), cluster.cost)

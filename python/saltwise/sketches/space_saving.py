@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._jit import inlined
-from ..errors import SaltwiseValueError
+from ..errors import SaltwiseValueError, check_whole
 from ..keys import ITEM_TYPES, Item
 from ..options import MAX_CAPACITY
 from . import sketch_bytes
@@ -32,9 +32,11 @@ Records = Any
 """A numpy array of records."""
 
 NIL = -1
-MOST_ROWS = (1 << 63) - 1
-ROOM = 1024
-"""Counters of a summary at first. A sketch of few items may say that it has millions of counters."""
+"""Stands for no counter and for no bucket."""
+MAX_ROWS = (1 << 63) - 1
+"""The most rows that a BIGINT can count."""
+FIRST_COUNTERS = 1024
+"""Memory is reserved for this many counters at first: the bytes of a tiny sketch may ask for millions of counters."""
 COUNTER = np.dtype([("count", "i8"), ("error", "i8"), ("bucket", "i4"), ("newer", "i4"), ("older", "i4")])
 BUCKET = np.dtype([("level", "i8"), ("oldest", "i4"), ("newest", "i4"), ("above", "i4"), ("below", "i4")])
 WHOLE = np.dtype(
@@ -213,13 +215,12 @@ class SpaceSaving:
     """
 
     def __init__(self, capacity: int, item_type: str = "bigint") -> None:
-        if not 1 <= capacity <= MAX_CAPACITY:
-            raise SaltwiseValueError(f"capacity is {capacity}; it must be a whole number from 1 to {MAX_CAPACITY}.")
+        check_whole("capacity", capacity, most=MAX_CAPACITY)
         if item_type not in ITEM_TYPES:
             raise SaltwiseValueError.unknown("item_type", item_type, ITEM_TYPES)
         self.capacity = capacity
         self.item_type = item_type
-        self._s = empty_summary(min(capacity, ROOM))
+        self._s = empty_summary(min(capacity, FIRST_COUNTERS))
         self._items: list[Item] = []
         self._counter_of: dict[Item, int] = {}
 
@@ -229,8 +230,7 @@ class SpaceSaving:
         Raises:
             SaltwiseValueError: the item is not of the sketch's type, or the weight is below 1.
         """
-        if weight < 1:
-            raise SaltwiseValueError(f"weight is {weight}; it must be a whole number of at least 1.")
+        check_whole("weight", weight)
         known = self._counter_of.get(item)
         if known is not None:
             count_known(self._s, known, weight)
@@ -312,7 +312,7 @@ class SpaceSaving:
             raise SaltwiseValueError(
                 f"the other sketch counts items of type {other.item_type}; it must be {self.item_type}, as here."
             )
-        if self.total + other.total > MOST_ROWS:
+        if self.total + other.total > MAX_ROWS:
             raise SaltwiseValueError(
                 f"the sketches counted {self.total} and {other.total} rows, which is more than a BIGINT holds; leave "
                 "out those that counted something else."
@@ -320,9 +320,9 @@ class SpaceSaving:
         missed_here, missed_there = self.absent, other.absent
         merged = []
         for item, count, error in self.top():
-            there = other._counter_of.get(item)
-            more, wrong = (missed_there, missed_there) if there is None else other._counted(there)
-            merged.append(Counted(item, count + more, error + wrong))
+            counter = other._counter_of.get(item)
+            more, more_error = (missed_there, missed_there) if counter is None else other._counted(counter)
+            merged.append(Counted(item, count + more, error + more_error))
         merged += [
             Counted(item, count + missed_here, error + missed_here)
             for item, count, error in other.top()

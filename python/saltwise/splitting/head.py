@@ -10,9 +10,10 @@ import numpy as np
 
 from .._jit import inlined, jit
 from .._sort import ascending
+from ..arrays import Int64s
 from ..sketches.space_saving import Records, Summary, count_known, count_new
 from .choices import find_optimal_choices
-from .compiled_hash import Longs, worker_of
+from .compiled_hash import worker_of
 from .pkg import less_loaded
 from .source import DCHOICES, WCHOICES, Settings, Source, next_in_turn
 
@@ -23,7 +24,7 @@ solve_d = jit(find_optimal_choices)
 
 
 @inlined
-def by_head(source: Source, keys: Records, key: int, load: Longs, settings: Settings) -> int:
+def by_head(source: Source, keys: Records, key: int, load: Int64s, settings: Settings) -> int:
     """The worker of a message: a key in the head is routed by the scheme, all others by PKG."""
     counter = _count(source, key)
     if settings.scheme == DCHOICES and source.sketch.whole[0]["total"] >= source.state[0]["solve_at"]:
@@ -76,7 +77,7 @@ def _update_d(source: Source, settings: Settings, n: int) -> None:
 
 
 @inlined
-def _d_choices(source: Source, keys: Records, key: int, counter: int, load: Longs) -> int:
+def _d_choices(source: Source, keys: Records, key: int, counter: int, load: Int64s) -> int:
     """The least loaded of the key's d candidates. The search starts anew when d or the key on the counter changes."""
     n = len(load)
     d = source.state[0]["d"]
@@ -104,12 +105,12 @@ def _d_choices(source: Source, keys: Records, key: int, counter: int, load: Long
 
 
 @inlined
-def _least_loaded_of_all(source: Source, load: Longs) -> int:
+def _least_loaded_of_all(source: Source, load: Int64s) -> int:
     return _least_loaded(source, len(source.search) - 1, len(source.candidates) - 1, load)
 
 
 @inlined
-def _least_loaded(source: Source, counter: int, row: int, load: Longs) -> int:
+def _least_loaded(source: Source, counter: int, row: int, load: Int64s) -> int:
     """MINLOAD over the candidates in `row`. Loads only grow, so the smallest load seen stays a lower bound."""
     search = source.search[counter]
     count = source.candidates[row]["count"]

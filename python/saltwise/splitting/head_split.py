@@ -12,21 +12,22 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..arrays import Int32s
 from ..options import EPSILON, default_theta
 from ..sketches.sliding_counts import SlidingCounts
 from .choices import find_optimal_choices
-from .compiled_hash import Ints, worker_of
+from .compiled_hash import worker_of
 
 
 class HeadSplit(NamedTuple):
     """The shares of one hot key's rows."""
 
-    workers: Ints
+    workers: Int32s
     """Its candidates, each one once."""
     until: np.ndarray
     """The cumulative shares of the candidates; the last one is 1."""
 
-    def place(self, parts: np.ndarray) -> Ints:
+    def place(self, parts: np.ndarray) -> Int32s:
         """Return the worker of each row, given a number from 0 to 1 that depends on its content alone.
 
         >>> HeadSplit(np.array([4, 2], np.int32), np.array([0.75, 1.0])).place(np.array([0.1, 0.8]))

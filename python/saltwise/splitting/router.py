@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..arrays import Int32s, Int64s
 from ..options import SettledOptions
-from .compiled_hash import Ints, Longs
 from .schemes import SPLITTING, Messages, run_source
 from .source import Settings, key_table, new_sources
 
@@ -33,7 +33,7 @@ class Router:
         self._hash_on = np.empty(options.capacity, np.int64)
         """By counter: the hash of its key."""
 
-    def route(self, hashes: Longs) -> Ints:
+    def route(self, hashes: Int64s) -> Int32s:
         """Return the worker of each of the next rows, whose keys have these 64-bit hashes.
 
         Only keys on a counter are remembered, so memory is bounded by the sketch and the batch.

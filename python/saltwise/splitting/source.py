@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from .._jit import inlined
+from ..arrays import Int32s, Int64s
 from ..sketches.space_saving import Records, Summary, empty_summary
-from .compiled_hash import Ints, Longs, workers_of
+from .compiled_hash import workers_of
 
 HASH, SHUFFLE, PKG, DCHOICES, WCHOICES, ROUNDROBIN, GREEDY, POTC, ON_GREEDY, GIVEN = range(10)
 WITH_SKETCH = (DCHOICES, WCHOICES, ROUNDROBIN)
@@ -36,18 +37,18 @@ class Source(NamedTuple):
 
     state: Records
     """One STATE."""
-    load: Longs
+    load: Int64s
     """Messages sent to each worker, as far as the source knows."""
     sketch: Summary
-    counter_of: Ints
+    counter_of: Int32s
     """By key: its counter, or -1."""
-    key_on: Ints
+    key_on: Int32s
     """By counter: its key."""
     search: Records
     """By counter: SEARCH. The last record is for keys that may use all workers."""
     candidates: Records
     """By counter modulo their number: CANDIDATES. The last record is of all workers, and not counted in that number."""
-    candidate_workers: Ints
+    candidate_workers: Int32s
     """For each of these: the workers that the key may use."""
 
 
@@ -65,11 +66,11 @@ class Sources(NamedTuple):
     """All sources. Row i of `states` and of `loads` is the state and the load of source i."""
 
     states: Records
-    loads: Longs
+    loads: Int64s
     each: tuple[Source, ...]
 
 
-def key_table(hashes: Longs, workers: int, placed: Ints | np.int32) -> Records:
+def key_table(hashes: Int64s, workers: int, placed: Int32s | np.int32) -> Records:
     """Return a KEY for each of these hashes."""
     keys = np.empty(len(hashes), KEY)
     keys["hash"] = hashes
@@ -90,7 +91,7 @@ def new_sources(number: int, workers: int, keys: int, settings: Settings, capaci
     return Sources(states, loads, each)
 
 
-def _source(state: Records, load: Longs, keys: int, settings: Settings, capacity: int) -> Source:
+def _source(state: Records, load: Int64s, keys: int, settings: Settings, capacity: int) -> Source:
     """Return a source. Only a scheme with a sketch gets room for one."""
     workers = len(load)
     has_sketch = settings.scheme in WITH_SKETCH
