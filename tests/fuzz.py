@@ -53,12 +53,13 @@ from saltwise.placement.function_json import FORMAT as FUNCTION
 from saltwise.placement.function_json import VERSION as FUNCTION_VERSION
 from saltwise.placement.function_json import from_json, to_json
 from saltwise.placement.hash_pair import HashPair
-from saltwise.placement.history import PlacementHistory, Weights
+from saltwise.placement.history import PlacementHistory
 from saltwise.placement.key_groups import KeyGroups
 from saltwise.placement.partition_function import PartitionFunction, UniformHash
 from saltwise.placement.store import FORMAT as STORE
 from saltwise.placement.store import VERSION as STORE_VERSION
 from saltwise.placement.store import PlacementStore
+from saltwise.placement.weights import Weights
 from saltwise.rebalancing.key_group_history import KeyGroupHistory
 from saltwise.sketches.sliding_counts import SlidingCounts
 from saltwise.sketches.space_saving import SpaceSaving

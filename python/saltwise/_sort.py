@@ -1,8 +1,8 @@
 """Sorts in compiled functions.
 
-numba's own sorts are not used there. What `np.sort` and `np.argsort` compile to can have the same symbol in two
-processes. A process that loads what both kept on disk then runs one for the other, and gets wrong numbers or a crash:
-https://github.com/numba/numba/issues/10486
+numba's own sorts are not used there. `np.sort` and `np.argsort` may compile to the same symbol in two processes. A
+process that loads the code that both kept on disk then runs one sort in place of the other. It crashes or gets wrong
+numbers: https://github.com/numba/numba/issues/10486
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from struct import Struct, error
+from struct import Struct
+from struct import error as StructError
 
 import numpy as np
 
@@ -64,15 +65,15 @@ def key_hashes(keys: Sequence[Item], key_type: str = "bigint") -> Int64s:
     digests = (SEED if key is None else xxh64_intdigest(pack(key), seed=SEED) for key in keys)
     try:
         return np.fromiter(digests, np.uint64, len(keys)).view(np.int64)
-    except (TypeError, error) as refused:
-        odd = next(key for key in keys if not _fits(key, pack))
+    except (TypeError, StructError) as refused:
+        misfit = next(key for key in keys if not _fits(key, pack))
         raise SaltwiseValueError(
-            f"key is {odd!r}; it must be a {key_type}, the type of the keys, or None."
+            f"key is {misfit!r}; it must be a {key_type}, the type of the keys, or None."
         ) from refused
 
 
 def _fits(key: Item, pack: Callable[..., bytes]) -> bool:
     try:
         return key is None or isinstance(pack(key), bytes)
-    except (TypeError, error):
+    except (TypeError, StructError):
         return False

@@ -35,12 +35,12 @@ def no_loads(problem: Problem) -> Loads:
     resources = len(problem.usage)
     zeros = np.zeros(resources)
     return Loads(
-        np.zeros((resources, problem.workers)),
-        zeros,
-        zeros.copy(),
-        zeros.copy(),
-        zeros.copy(),
-        np.zeros(resources, np.int32),
+        by_worker=np.zeros((resources, problem.workers)),
+        total=zeros,
+        highest=zeros.copy(),
+        lowest=zeros.copy(),
+        second=zeros.copy(),
+        emptiest=np.zeros(resources, np.int32),
     )
 
 

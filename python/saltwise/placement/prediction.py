@@ -9,9 +9,9 @@ import numpy as np
 from .._jit import COMPILED
 from .consistent_hash import ConsistentHash
 from .construct import construct
-from .history import max_to_mean
 from .largest_first import largest_first
 from .partition_function import PartitionFunction, UniformHash
+from .result import max_to_mean
 
 
 def predict_placements(keys: Sequence[tuple[int, float]], workers: int, theta: float) -> dict[str, float]:

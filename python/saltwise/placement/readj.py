@@ -116,7 +116,16 @@ def _mapping(problem: Problem, placed: Int32s, moved: float) -> Mapping:
     product *= scale
     utility = utility_of(problem.utility, geometric_mean(product, resources), moved / problem.ideal)
     members, edges = _by_worker(placed, workers)
-    return Mapping(loads, ranked, members, edges, scale, product, moved, utility)
+    return Mapping(
+        loads=loads,
+        ranked=ranked,
+        members=members,
+        edges=edges,
+        scale=scale,
+        product=product,
+        moved=moved,
+        utility=utility,
+    )
 
 
 @jit
@@ -139,13 +148,15 @@ def _by_worker(placed: Int32s, workers: int) -> tuple[Int64s, Int64s]:
 def _best_step(problem: Problem, mapping: Mapping, moves_left: Int32s, levels: bool) -> Step:
     resources = len(problem.usage)
     high, low = np.empty(resources), np.empty(resources)
-    best = Step(-np.inf, 0.0, 0.0, -1, -1, -1)
+    best = Step(gain=-np.inf, distance=0.0, moved=0.0, key=-1, other=-1, worker=-1)
     for i in range(problem.workers):
         for j in range(problem.workers):
             if i != j:
-                _extremes_of_others(mapping, i, j, high, low)
+                _extremes_of_others(mapping, i, j, high=high, low=low)
                 max_gap = _gap_to_narrow(mapping, i, j) if levels else 0.0
-                best = _best_step_between(problem, mapping, moves_left, i, j, high, low, max_gap, best)
+                best = _best_step_between(
+                    problem, mapping, moves_left, i=i, j=j, high=high, low=low, max_gap=max_gap, best=best
+                )
     return best
 
 
@@ -207,7 +218,7 @@ def _best_step_between(
             # Gains are equal wherever one end of a linear load moves. Larger steps then need fewer of them.
             margin = GAIN_ERROR * abs(gain)
             if gain > best.gain + margin or (gain >= best.gain - margin and distance > best.distance):
-                best = Step(gain, distance, moved, key, other, j)
+                best = Step(gain=gain, distance=distance, moved=moved, key=key, other=other, worker=j)
     return best
 
 

@@ -8,8 +8,10 @@ from ..errors import SaltwiseError, SaltwiseValueError
 from ..versioned_json import VersionedJsonError, dump_versioned, load_versioned, replace_file
 from .aims import Aims
 from .function_json import PartitionFormatError
-from .history import Placement, PlacementHistory, Weights
+from .history import PlacementHistory
 from .partition_function import PartitionFunction
+from .result import Placement
+from .weights import Weights
 
 FORMAT = "saltwise placement store"
 VERSION = 1

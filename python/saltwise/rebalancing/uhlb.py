@@ -12,7 +12,7 @@ from ..arrays import Int64s
 from ..errors import check_whole
 
 PRIME = (1 << 31) - 1
-"""A prime above any number of substreams; products with it fit into 64 bits."""
+"""A prime above any number of substreams. Its products with their numbers fit into 64 bits."""
 
 
 def uhlb(p: int, n: int, rng: np.random.Generator) -> Int64s:

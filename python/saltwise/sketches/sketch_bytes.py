@@ -106,7 +106,7 @@ def read(data: bytes, max_capacity: int) -> Content:
     entries = list(_entries(rows, item_type, total))
     if len({item for item, _, _ in entries}) < len(entries):
         raise _refused("the sketch is damaged: it counts an item twice")
-    return Content(item_type, capacity, total, absent, entries)
+    return Content(item_type, capacity, total=total, absent=absent, entries=entries)
 
 
 def _entries(rows: Iterable[tuple[bytes, int, int]], item_type: str, total: int) -> Iterable[tuple[Item, int, int]]:

@@ -26,14 +26,8 @@ from pyspark.sql.types import StructType
 
 from ..errors import SaltwiseError, check_whole
 from ..placement.function_json import PartitionFormatError
-from ..placement.history import (
-    Placement,
-    PlacementHistory,
-    costs_from_content,
-    costs_to_content,
-    counts_from_content,
-    counts_to_content,
-)
+from ..placement.history import PlacementHistory, counts_from_content, counts_to_content
+from ..placement.result import Placement, costs_from_content, costs_to_content
 from ..placement.store import local_folder
 from ..rebalancing.key_group_history import KeyGroupHistory
 from ..sketches.sliding_counts import SlidingCounts

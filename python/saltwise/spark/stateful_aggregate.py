@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.sql.types import DecimalType, StructType
 
+from ..arrays import Int64s
 from ..errors import SaltwiseError, SaltwiseValueError, check_whole
 from ..options import PLACEMENT_CAPACITY
 from ..placement.construct import ALGORITHMS
@@ -28,16 +29,15 @@ from ..placement.history import (
     COUNTERS_PER_KEY,
     EPSILON,
     WINDOW,
-    Placement,
     PlacementHistory,
-    Weights,
     keys_to_track,
 )
 from ..placement.key_groups import KeyGroups
+from ..placement.result import Placement
+from ..placement.weights import Weights
 from ..rebalancing.key_group_history import KeyGroupHistory
 from ..rebalancing.rounds import PLANNERS
 from ..sketches.sliding_counts import SlidingCounts
-from ..splitting.compiled_hash import Longs
 from ..splitting.head_split import HeadSplit, head_splits
 from .arrow_engine import WITHOUT_HASH, holds_type
 from .key_columns import quoted
@@ -438,7 +438,7 @@ def _split_of(hashed: Column, batch: DataFrame, splits: Mapping[int, HeadSplit])
     return pandas_udf(place, "int")(hashed, F.xxhash64(*columns))  # type: ignore[call-overload, no-any-return]
 
 
-def _moving(before: PartitionFunction | None, after: PartitionFunction) -> Longs | None:
+def _moving(before: PartitionFunction | None, after: PartitionFunction) -> Int64s | None:
     """Return the keys whose files change because they move; None if this can only be found by looking at all groups."""
     if before is None or before == after or isinstance(after, KeyGroups):
         return np.empty(0, np.int64)
@@ -448,7 +448,7 @@ def _moving(before: PartitionFunction | None, after: PartitionFunction) -> Longs
     return np.asarray(keys[before.place(keys) != after.place(keys)])
 
 
-def _workers(function: PartitionFunction | None, keys: Longs) -> set[int]:
+def _workers(function: PartitionFunction | None, keys: Int64s) -> set[int]:
     return set() if function is None else set(function.place(keys).tolist())
 
 

@@ -6,11 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..arrays import Floats
 from ..options import EPSILON
 
 if TYPE_CHECKING:
-    pass
+    from ..arrays import Floats
 
 
 def find_optimal_choices(head: Sequence[float] | Floats, workers: int, epsilon: float = EPSILON) -> int:

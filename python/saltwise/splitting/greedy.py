@@ -11,7 +11,7 @@ import numpy as np
 
 from .._jit import inlined
 from ..arrays import Int32s, Int64s
-from ..sketches.space_saving import Records
+from ..sketches.stream_summary import Records
 from .compiled_hash import worker_of
 from .pkg import less_loaded
 from .source import POTC

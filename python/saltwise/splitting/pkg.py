@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from .._jit import inlined
 from ..arrays import Int64s
-from ..sketches.space_saving import Records
+from ..sketches.stream_summary import Records
 
 
 @inlined

@@ -13,7 +13,7 @@ import numpy as np
 
 from .._jit import inlined, jit
 from ..arrays import Int32s, Int64s
-from ..sketches.space_saving import Records
+from ..sketches.stream_summary import Records
 from .greedy import greedy_d, placed_once
 from .head import by_head
 from .pkg import less_loaded
@@ -47,22 +47,22 @@ SPLITTING = {
 def route(source: Source, keys: Records, key: int, load: Int64s, settings: Settings) -> int:
     """P_t: the worker to which the source sends its next message, which has this key."""
     if settings.scheme in WITH_SKETCH:
-        return by_head(source, keys, key, load, settings)
-    return _route_without_sketch(source.state[0], keys, key, load, settings)
+        return by_head(source, keys, key, load=load, settings=settings)
+    return _route_without_sketch(source.state[0], keys[key], load, settings)
 
 
 @inlined
-def _route_without_sketch(state: Records, keys: Records, key: int, load: Int64s, settings: Settings) -> int:
+def _route_without_sketch(state: Records, key: Records, load: Int64s, settings: Settings) -> int:
     scheme = settings.scheme
     if scheme == HASH:
-        return int(keys[key]["first"])
+        return int(key["first"])
     if scheme == SHUFFLE:
         return next_in_turn(state, len(load))
     if scheme == PKG:
-        return less_loaded(keys[key], load, state["index"])
+        return less_loaded(key, load, state["index"])
     if scheme == GREEDY:
-        return greedy_d(keys[key], settings.choices, load)
-    return placed_once(keys[key], scheme, load, state["index"])
+        return greedy_d(key, settings.choices, load)
+    return placed_once(key, scheme, load, state["index"])
 
 
 class Messages(NamedTuple):
@@ -99,7 +99,7 @@ def run_source(source: Source, number: int, stream: Messages, settings: Settings
         t = start + (index - start) % number if in_turn else start
         while t < edges[j + 1]:
             if in_turn or source_of[t] == index:
-                worker = route(source, keys, ids[t], source.load, settings)
+                worker = route(source, keys, ids[t], load=source.load, settings=settings)
                 source.load[worker] += 1
                 sent[j, worker] += 1
                 workers[t] = worker
@@ -128,9 +128,9 @@ def run_together(sources: Sources, stream: Messages, settings: Settings, sent: I
             i = source_of[t] if len(source_of) else t % len(sources.states)
             load = sources.loads[i] if probe > 0 else true
             if has_sketch:
-                worker = by_head(sources.each[i], keys, ids[t], load, settings)
+                worker = by_head(sources.by_number[i], keys, ids[t], load=load, settings=settings)
             else:
-                worker = _route_without_sketch(sources.states[i], keys, ids[t], load, settings)
+                worker = _route_without_sketch(sources.states[i], keys[ids[t]], load, settings)
             if probe > 0:
                 load[worker] += 1
             true[worker] += 1
