@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import fields
+from inspect import signature
 from itertools import product
 
 import numpy as np
@@ -27,6 +29,7 @@ from saltwise.placement.costs import (
 from saltwise.placement.hash_pair import HashPair
 from saltwise.placement.partition_function import PartitionFunction
 from saltwise.placement.resources import allowed_deviation, threshold, tracked, usage
+from saltwise.placement.store import PlacementStore
 from saltwise.placement.utility import UTILITIES
 from saltwise.streams import zipf_shares
 
@@ -281,6 +284,13 @@ def test_the_second_filter_of_quadratic_resources_leaves_as_many_keys_as_linear_
     assert (tracked(shares, 10, Aims("LQL", domain=10**6)) == linear).all()
     assert linear.sum() == 39
     assert (shares >= threshold(Aims("LQL", domain=10**6), 10)).sum() > 1500
+
+
+def test_defaults_of_the_paper_are_said_once() -> None:
+    assert Aims() == Aims(resources="LLL", alpha=1.2, sigma=0.1, utility="APM", domain=None)
+    for function in construct, PlacementStore.__init__:
+        parameters = signature(function).parameters
+        assert {field.name: parameters[field.name].default for field in fields(Aims)} == vars(Aims())
 
 
 def test_usage_is_constant_linear_or_quadratic() -> None:

@@ -18,12 +18,12 @@ Floats = npt.NDArray[np.float64]
 """Loads, shares and costs."""
 
 
-def checked_numbers(name: str, given: Any, length: int | None = None) -> Floats:
+def checked_numbers(name: str, values: Any, length: int | None = None) -> Floats:
     """Return finite numbers of at least 0 as an array.
 
     Args:
         name: of the argument, for the error.
-        given: the numbers.
+        values: the numbers.
         length: how many there must be; any number but 0 if not given.
 
     Raises:
@@ -32,7 +32,7 @@ def checked_numbers(name: str, given: Any, length: int | None = None) -> Floats:
     >>> checked_numbers("load", [1, 2])
     array([1., 2.])
     """
-    numbers = np.asarray(given, dtype=float)
+    numbers = np.asarray(values, dtype=float)
     if numbers.ndim != 1 or len(numbers) == 0 or length not in (None, len(numbers)):
         needed = "a flat list of at least one number" if length is None else f"a flat list of {length} numbers"
         raise SaltwiseValueError(f"{name} has the shape {numbers.shape}; it must be {needed}.")

@@ -15,16 +15,16 @@ class SaltwiseValueError(SaltwiseError, ValueError):
     """An argument or a conf has a value that is not allowed."""
 
     @classmethod
-    def unknown(cls, what: str, given: object, allowed: Iterable[str]) -> SaltwiseValueError:
+    def unknown(cls, name: str, value: object, allowed: Iterable[str]) -> SaltwiseValueError:
         """Make the error for a name that does not exist. It suggests the nearest name that does.
 
         >>> SaltwiseValueError.unknown("strategy", "dchoise", ["pkg", "dchoices"])
         SaltwiseValueError("strategy is 'dchoise'; it must be one of pkg, dchoices; did you mean 'dchoices'?")
         """
         names = list(allowed)
-        near = get_close_matches(str(given).lower(), names, n=1, cutoff=0.5)
+        near = get_close_matches(str(value).lower(), names, n=1, cutoff=0.5)
         hint = f"; did you mean {near[0]!r}?" if near else "."
-        return cls(f"{what} is {given!r}; it must be one of {', '.join(names)}{hint}")
+        return cls(f"{name} is {value!r}; it must be one of {', '.join(names)}{hint}")
 
 
 def check_whole(name: str, value: object, least: int = 1, most: int | None = None, allowed: str | None = None) -> None:

@@ -88,9 +88,9 @@ class SkewOptions:
 
     def hint(self) -> list[str]:
         """Return the parameters of the SKEW_GROUPBY hint: the strategy, then 'option=value' strings."""
-        given = {SPELLED.get(name, name): value for name, value in vars(self).items() if name != "strategy"}
-        first = [] if self.strategy is None else [self.strategy]
-        return first + [f"{name}={value}" for name, value in given.items() if value is not None]
+        named = {SPELLED.get(name, name): value for name, value in vars(self).items() if name != "strategy"}
+        strategy = [] if self.strategy is None else [self.strategy]
+        return strategy + [f"{name}={value}" for name, value in named.items() if value is not None]
 
 
 @dataclass(frozen=True)

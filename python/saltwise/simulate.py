@@ -29,12 +29,22 @@ from .splitting.compiled_hash import workers_of
 from .splitting.greedy import off_greedy
 from .splitting.head import in_head
 from .splitting.schemes import SPLITTING, Messages, run_source, run_together, states_per_key
-from .splitting.source import GIVEN, GREEDY, ON_GREEDY, POTC, WITH_SKETCH, Settings, Sources, key_table, new_sources
+from .splitting.source import (
+    GREEDY,
+    OFF_GREEDY,
+    ON_GREEDY,
+    POTC,
+    WITH_SKETCH,
+    Settings,
+    Sources,
+    key_table,
+    new_sources,
+)
 from .tables import Printable, Table
 
 Stream = Sequence[int] | Sequence[str] | npt.NDArray[Any]
 
-SCHEMES = SPLITTING | {"greedy-d": GREEDY, "potc": POTC, "on-greedy": ON_GREEDY, "off-greedy": GIVEN}
+SCHEMES = SPLITTING | {"greedy-d": GREEDY, "potc": POTC, "on-greedy": ON_GREEDY, "off-greedy": OFF_GREEDY}
 LOADS = ("local", "global", "probing")
 FEEDS = ("shuffle", "keyed")
 SAMPLES = 100

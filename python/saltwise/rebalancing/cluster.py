@@ -117,7 +117,7 @@ def loads_of(load: Floats, node: Any, nodes: int) -> Floats:
     return np.bincount(np.asarray(node), load, nodes).astype(float)
 
 
-def checked_allocation(name: str, given: Any, groups: int, nodes: int) -> Int64s:
+def checked_allocation(name: str, allocation: Any, groups: int, nodes: int) -> Int64s:
     """Return the node of each key group as an array.
 
     Raises:
@@ -126,7 +126,7 @@ def checked_allocation(name: str, given: Any, groups: int, nodes: int) -> Int64s
     >>> checked_allocation("node", [1, 0], groups=2, nodes=2)
     array([1, 0])
     """
-    node = np.asarray(given)
+    node = np.asarray(allocation)
     if node.shape != (groups,) or node.dtype.kind not in "iu":
         raise SaltwiseValueError(
             f"{name} is of type {node.dtype} and shape {node.shape}; it must be {groups} whole numbers."

@@ -93,9 +93,9 @@ def _given_away(load: Floats, own: Bools, threshold: float) -> Bools:
         own: whether each substream is the instance's.
         threshold: how much load it may give away.
     """
-    given = np.zeros(len(load), dtype=bool)
+    is_given_away = np.zeros(len(load), dtype=bool)
     for i in sorted(np.flatnonzero(own), key=lambda i: (-load[i], i)):
         if 0 < load[i] <= threshold:
-            given[i] = True
+            is_given_away[i] = True
             threshold -= load[i]
-    return given
+    return is_given_away

@@ -11,7 +11,7 @@ from ..arrays import Int32s, Int64s
 from ..sketches.stream_summary import Records, Summary, empty_summary
 from .compiled_hash import workers_of
 
-HASH, SHUFFLE, PKG, DCHOICES, WCHOICES, ROUNDROBIN, GREEDY, POTC, ON_GREEDY, GIVEN = range(10)
+HASH, SHUFFLE, PKG, DCHOICES, WCHOICES, ROUNDROBIN, GREEDY, POTC, ON_GREEDY, OFF_GREEDY = range(10)
 WITH_SKETCH = (DCHOICES, WCHOICES, ROUNDROBIN)
 
 KEY = np.dtype([("hash", "i8"), ("first", "i4"), ("second", "i4"), ("placed", "i4")])
