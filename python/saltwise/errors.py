@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from numbers import Real
@@ -56,10 +57,6 @@ def check_number(name: str, value: object, is_allowed: Callable[[float], bool], 
 
     Raises:
         SaltwiseValueError: it is not.
-
-    >>> check_number("exponent", -1, lambda exponent: exponent >= 0, "a number of at least 0")
-    Traceback (most recent call last):
-    saltwise.errors.SaltwiseValueError: exponent is -1; it must be a number of at least 0.
     """
     if not isinstance(value, Real) or isinstance(value, bool) or not is_allowed(float(value)):
         raise SaltwiseValueError(f"{name} is {value!r}; it must be {allowed}.")
@@ -72,6 +69,28 @@ def check_share(name: str, value: object) -> None:
         SaltwiseValueError: it is not.
     """
     check_number(name, value, lambda share: 0 < share <= 1, "a share above 0 and at most 1")
+
+
+def check_positive(name: str, value: object) -> None:
+    """Raise unless `value` is a finite number above 0.
+
+    Raises:
+        SaltwiseValueError: it is not.
+    """
+    check_number(name, value, lambda number: 0 < number < math.inf, "a number above 0")
+
+
+def check_not_negative(name: str, value: object) -> None:
+    """Raise unless `value` is a finite number of at least 0.
+
+    Raises:
+        SaltwiseValueError: it is not.
+
+    >>> check_not_negative("exponent", -1)
+    Traceback (most recent call last):
+    saltwise.errors.SaltwiseValueError: exponent is -1; it must be a number of at least 0.
+    """
+    check_number(name, value, lambda number: 0 <= number < math.inf, "a number of at least 0")
 
 
 class PluginMissingError(SaltwiseError):

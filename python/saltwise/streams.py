@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from . import datasets
 from .arrays import Floats, Int64s
-from .errors import SaltwiseError, SaltwiseValueError, check_number, check_whole
+from .errors import SaltwiseError, SaltwiseValueError, check_not_negative, check_whole
 
 Keys = Int64s | NDArray[np.str_]
 
@@ -73,7 +73,7 @@ def zipf_shares(keys: int, exponent: float) -> Floats:
     [0.667, 0.333]
     """
     check_whole("keys", keys)
-    check_number("exponent", exponent, lambda z: 0 <= z < float("inf"), "a number of at least 0")
+    check_not_negative("exponent", exponent)
     weights = np.arange(1, keys + 1, dtype=float) ** -exponent
     return np.asarray(weights / weights.sum())
 

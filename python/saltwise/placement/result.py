@@ -33,7 +33,7 @@ class Placement(Printable):
     max_to_mean: float
     """Predicted load of the fullest worker by the mean. Unknown keys count as spread evenly over all hashes."""
     imbalance: float
-    """b, the relative imbalance: max load by min load, divided by what is tolerated, 1.2. Up to 1 is balanced."""
+    """b, the relative imbalance: max load by min load, divided by alpha. Up to 1 is tolerated."""
     migration: float
     """m, the relative migration: the weight that moves, by the mean of a worker."""
     moved_keys: int

@@ -14,13 +14,11 @@ import numpy as np
 from scipy import sparse
 
 from ..arrays import Bools, Floats, Int64s
-from ..errors import check_number, check_whole
+from ..errors import check_positive, check_whole
 from .cluster import Cluster, Resource
 from .cola import check_traffic
 from .milp import InfeasibleError, OutOfTimeError, milp
 from .traffic import Traffic, graph_part
-
-POSITIVE = "a number above 0"
 
 
 class _Pairs(NamedTuple):
@@ -75,7 +73,7 @@ def albic(
     check_traffic(cluster, traffic, max_ld)
     budget = _budget(cluster, max_migrations, max_migr_cost)
     for name, value in (("max_pl", max_pl), ("step_pl", step_pl), ("sf", sf)):
-        check_number(name, value, _is_positive, POSITIVE)
+        check_positive(name, value)
     pairs = _scores(traffic, sf)
     limits: dict[str, Any] = {"max_migrations": max_migrations, "max_migr_cost": max_migr_cost}
     on_one_node = _collocated(cluster, pairs)
@@ -94,10 +92,6 @@ def albic(
     return milp(cluster, **limits, seconds=seconds).node
 
 
-def _is_positive(number: float) -> bool:
-    return 0 < number < math.inf
-
-
 def _budget(cluster: Cluster, max_migrations: int | None, max_migr_cost: float | None) -> Floats:
     """Return what the migration of each key group takes of each budget, shape (budgets, |G|)."""
     parts = [np.zeros(len(cluster.load))]
@@ -105,7 +99,7 @@ def _budget(cluster: Cluster, max_migrations: int | None, max_migr_cost: float |
         check_whole("max_migrations", max_migrations)
         parts.append(np.full(len(cluster.load), 1 / max_migrations))
     if max_migr_cost is not None:
-        check_number("max_migr_cost", max_migr_cost, _is_positive, POSITIVE)
+        check_positive("max_migr_cost", max_migr_cost)
         parts.append(cluster.cost / max_migr_cost)
     return np.array(parts)
 

@@ -12,7 +12,7 @@ import heapq
 import numpy as np
 
 from ..arrays import Int64s
-from ..errors import SaltwiseValueError, check_number
+from ..errors import SaltwiseValueError, check_not_negative
 from .cluster import Cluster
 from .traffic import Traffic, graph_part
 
@@ -70,4 +70,4 @@ def check_traffic(cluster: Cluster, traffic: Traffic, max_ld: float) -> None:
         raise SaltwiseValueError(
             f"traffic is of {len(traffic.operator)} key groups; it must be of the cluster's {len(cluster.load)}."
         )
-    check_number("max_ld", max_ld, lambda load: 0 <= load < float("inf"), "a number of at least 0")
+    check_not_negative("max_ld", max_ld)

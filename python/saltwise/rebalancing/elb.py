@@ -30,8 +30,9 @@ def elb(load: Any, instance: Any, n: int, lower: float, upper: float) -> Eager:
     """Return an assignment in which no instance has more than u, moving as little as it can.
 
     pi = ceil(2 w / (u + v)) instances share the whole load w: new instances are added, or the least loaded ones give
-    away all they have. An instance above the average w / pi is overloaded, and gives away its largest substreams while
-    it stays above. Largest first, each goes to the least loaded of the instances that are not overloaded, until it is.
+    away all they have. An instance above the average w / pi is overloaded. It gives away its largest substreams, as
+    long as it stays above the average. These go, largest first, to the least loaded instance, until that is overloaded
+    too.
 
     Args:
         load: Y_t, the rows of each substream in the latest window, shape (p,).

@@ -22,7 +22,7 @@ import numpy as np
 from scipy import optimize, sparse
 
 from ..arrays import Bools, Floats, Int64s
-from ..errors import SaltwiseError, SaltwiseValueError, check_number, check_whole
+from ..errors import SaltwiseError, SaltwiseValueError, check_not_negative, check_positive, check_whole
 from .cluster import Cluster, loads_of
 
 Rows = list[optimize.LinearConstraint]
@@ -134,7 +134,7 @@ def milp(
     >>> milp(cluster, max_migrations=1).node
     array([0, 0, 1, 1, 1])
     """
-    check_number("seconds", seconds, lambda seconds: 0 < seconds < math.inf, "a number above 0")
+    check_positive("seconds", seconds)
     deadline = time.monotonic() + seconds
     unit = _unit(cluster)
     cluster = replace(cluster, load=cluster.load / unit)
@@ -174,7 +174,7 @@ def _limits(
         check_whole("max_migrations", max_migrations, 0)
         limits.append(_Limit(np.ones(len(cluster.load)) if sizes is None else sizes.astype(float), max_migrations))
     if max_migr_cost is not None:
-        check_number("max_migr_cost", max_migr_cost, lambda cost: 0 <= cost < math.inf, "a number of at least 0")
+        check_not_negative("max_migr_cost", max_migr_cost)
         limits.append(_Limit(cluster.cost, max_migr_cost))
     return limits
 
