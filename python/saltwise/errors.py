@@ -36,7 +36,7 @@ def check_whole(name: str, value: object, least: int = 1, most: int | None = Non
         value: the argument.
         least: the smallest number that is allowed.
         most: the largest number that is allowed; any if not given.
-        allowed: the range in words, where the error should say more than its two ends.
+        allowed: the range in words, if the error should say more than its two ends.
 
     Raises:
         SaltwiseValueError: it is not.

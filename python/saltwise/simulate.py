@@ -178,12 +178,12 @@ def simulate(
     return Simulation(
         scheme=scheme,
         messages=len(run.ids),
-        workers=workers,
+        workers=setup.workers,
         load=per_sample[-1],
         times=times,
         imbalance=(per_sample.max(axis=1) - per_sample.mean(axis=1)) / times,
         keys=run.keys,
-        states_per_key=states_per_key(run.ids, run.workers, len(run.keys), workers),
+        states_per_key=states_per_key(run.ids, run.workers, len(run.keys), setup.workers),
         choices=_choices(run, setup),
         head_size=_head_sizes(run, setup),
     )
@@ -220,7 +220,7 @@ class _Setup:
         for name, allowed in (("scheme", SCHEMES), ("load", LOADS), ("feed", FEEDS)):
             if getattr(self, name) not in allowed:
                 raise SaltwiseValueError.unknown(name, getattr(self, name), allowed)
-        for name in ("workers", "sources", "probe", "choices"):
+        for name in ("workers", "sources", "probe", "choices"):  # numpy's numbers are allowed too
             if isinstance(number := getattr(self, name), np.integer):
                 object.__setattr__(self, name, int(number))
         for name in ("workers", "sources", "probe"):
@@ -229,8 +229,8 @@ class _Setup:
             check_share("theta", self.theta)
         check_number("epsilon", self.epsilon, lambda share: 0 < share < 1, "a share between 0 and 1")
         if self.choices is not None:
-            allowed = f"from 2 to the {self.workers} workers"
-            check_whole("choices", self.choices, 2, self.workers, allowed=allowed)
+            in_words = f"from 2 to the {self.workers} workers"
+            check_whole("choices", self.choices, 2, self.workers, allowed=in_words)
 
     @property
     def settings(self) -> Settings:

@@ -280,9 +280,9 @@ def _place(
         rows.append(_row(np.where(stays, 0, costs[k]), -np.inf, budget - float(costs[moved].sum())))
     rows += _balance(cluster, net, present)
     off_marked = ~stays & ~cluster.staying[cluster.node[k]]
-    none, one = np.zeros(len(x)), np.ones(len(x))
+    lower, upper = np.zeros(len(x)), np.ones(len(x))
     gains, seconds = problem.bonus * off_marked, max(0.1, seconds)
-    solved = _solve(cluster, rows, gains, binaries=len(x), lower=none, upper=one, seconds=seconds)
+    solved = _solve(cluster, rows, gains, binaries=len(x), lower=lower, upper=upper, seconds=seconds)
     if solved.x is None:
         if solved.status == INFEASIBLE and among.all() and free.sum() == problem.movable.sum():
             raise InfeasibleError(NO_ALLOCATION)

@@ -59,7 +59,7 @@ class Settings(NamedTuple):
     theta: float
     epsilon: float
     choices: int
-    """d, or 0 where it is to be solved."""
+    """d; 0 if it is to be solved."""
 
 
 class Sources(NamedTuple):
@@ -86,7 +86,7 @@ def new_sources(number: int, workers: int, settings: Settings, *, keys: int, cap
         number: of sources.
         workers: n.
         settings: the parameters of the run.
-        keys: |K|, if their counters are known by key.
+        keys: |K|.
         capacity: counters of the sketch of each source.
         first: the number of the first source.
     """
@@ -96,8 +96,9 @@ def new_sources(number: int, workers: int, settings: Settings, *, keys: int, cap
     states["d"] = min(workers, settings.choices or 2)
     states["solve_at"] = np.iinfo(np.int64).max if settings.choices else int(np.ceil(1 / settings.theta))
     loads = np.zeros((number, workers), np.int64)
-    shape = {"keys": keys, "capacity": capacity}
-    by_number = tuple(_source(states[i : i + 1], loads[i], settings, **shape) for i in range(number))
+    by_number = tuple(
+        _source(states[i : i + 1], loads[i], settings, keys=keys, capacity=capacity) for i in range(number)
+    )
     return Sources(states, loads, by_number)
 
 
