@@ -77,7 +77,7 @@ def albic(
     pairs = _scores(traffic, sf)
     limits: dict[str, Any] = {"max_migrations": max_migrations, "max_migr_cost": max_migr_cost}
     on_one_node = _collocated(cluster, pairs)
-    collocated = _Pairs(*(column[on_one_node] for column in pairs))
+    collocated = _Pairs(pairs.sender[on_one_node], pairs.receiver[on_one_node], pairs.rate[on_one_node])
     while max_pl > 0:
         unit = _maintain(cluster, traffic, collocated, max_pl=max_pl, budget=budget)
         pins = _improve(cluster, pairs, unit, rng)

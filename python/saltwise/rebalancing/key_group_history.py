@@ -139,7 +139,7 @@ def _placement(function: KeyGroups, cluster: Cluster, made_by: str, *, has_moves
     """
     workers, table = function.workers, np.array(function.table)
     loads = cluster.loads(table)[:workers]
-    moves = {"migration": 0.0, "moved_keys": 0, "moved_rows": 0.0}
+    moves: dict[str, Any] = {"migration": 0.0, "moved_keys": 0, "moved_rows": 0.0}
     if has_moves:
         before, after = cluster.node.astype(np.int32), table.astype(np.int32)
         moves["migration"] = relative_migration(before, after, cluster.cost, workers)
