@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from common import RESULTS, console, write_csv
-from others import is_accepted, queries, started, tables
+from others import is_accepted, queries, session_over, tables
 
 import saltwise
 from saltwise import SaltwiseError
@@ -31,7 +31,7 @@ def main() -> int:
     given = parser.parse_args()
     rows = []
     for suite in given.suites:
-        spark = started(tables(suite, given.data, given.scale))
+        spark = session_over(tables(suite, given.data, given.scale))
         spark.conf.set("spark.saltwise.auto.smallInput", "0")
         for variant in given.variants:
             for name, query in queries(suite, variant).items():

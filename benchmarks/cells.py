@@ -6,12 +6,13 @@ Nothing here needs Spark.
 from __future__ import annotations
 
 import csv
-import heapq
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from statistics import quantiles
+
+from saltwise.advise.schedule import makespan
 
 CORES = (8, 32, 128, 512)
 
@@ -121,22 +122,9 @@ def standard_error(ratios: Sequence[float]) -> float:
 def makespans(stages: Sequence[Sequence[int]]) -> dict[str, int]:
     """Return the makespans of a query, by their names in a cell, from the milliseconds of the tasks of each stage.
 
+    A stage starts when the one before has ended, so the makespan of a query is the sum over its stages.
+
     >>> makespans([[4] * 16, [30, 1, 1]])
     {'makespan_8_ms': 38, 'makespan_32_ms': 34, 'makespan_128_ms': 34, 'makespan_512_ms': 34}
     """
-    return {f"makespan_{cores}_ms": sum(makespan(stage, cores) for stage in stages) for cores in CORES}
-
-
-def makespan(tasks: Sequence[int], cores: int) -> int:
-    """Return when the last task of a stage ends, if the tasks start in order, each on the first free core.
-
-    This is list scheduling (Graham, 1966), like Spark's scheduling of the tasks of a stage. A stage is assumed to start
-    when the one before has ended, so the makespan of a query is the sum over its stages.
-
-    >>> makespan([3, 3, 3], cores=2)
-    6
-    """
-    free = [0] * cores
-    for milliseconds in tasks:
-        heapq.heapreplace(free, free[0] + milliseconds)
-    return max(free)
+    return {f"makespan_{cores}_ms": sum(round(1000 * makespan(stage, cores)) for stage in stages) for cores in CORES}

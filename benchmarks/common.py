@@ -23,6 +23,7 @@ from rich.table import Table
 
 import saltwise
 from saltwise._java import find_java
+from saltwise.streams import zipf
 
 RESULTS = Path(__file__).parent / "results"
 CACHE = Path(__file__).parent.parent / "build" / "benchmarks"
@@ -37,18 +38,22 @@ def session(cores: int = 2, **conf: str) -> SparkSession:
     millisecond to create one: here the files are in memory, if there is a file system for it. Spark keeps a hundred
     generated classes, and the JVM has to compile a class again after Spark has dropped it: here Spark keeps all.
     """
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if IN_MEMORY.is_dir():
         os.environ.setdefault("SPARK_LOCAL_DIRS", str(IN_MEMORY))
     builder = (
         SparkSession.builder.master(f"local[{cores}]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.memory", "8g")
         .config("spark.sql.adaptive.enabled", "false")
         .config("spark.sql.files.maxPartitionBytes", "1g")
         .config("spark.sql.codegen.cache.maxEntries", "5000")
     )
+    return started(builder, **conf)
+
+
+def started(builder: SparkSession.Builder, **conf: str) -> SparkSession:
+    """Start Spark with the plugin, without its UI, and quietly. In the names of `conf`, `__` stands for a dot."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
     for key, value in conf.items():
         builder = builder.config(key.replace("__", "."), value)
     spark = saltwise.configure(builder).getOrCreate()
@@ -78,10 +83,7 @@ def register_users_aggregates(spark: SparkSession) -> None:
 
 def zipf_keys(rows: int, keys: int, z: float, seed: int = 1) -> np.ndarray:
     """Draw keys from 0 to keys - 1. The r-th key has a share proportional to r^-z, so key 0 is the hottest."""
-    shares = np.arange(1, keys + 1, dtype=float) ** -z
-    cumulative = np.cumsum(shares / shares.sum())
-    drawn = np.searchsorted(cumulative, np.random.default_rng(seed).random(rows))
-    return np.minimum(drawn, keys - 1).astype(np.int64)
+    return np.asarray(zipf(rows, keys, z, seed).keys - 1)
 
 
 def zipf_parquet(rows: int, keys: int, z: float, files: int) -> str:

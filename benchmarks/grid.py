@@ -165,7 +165,7 @@ def run(parts: Mapping[str, Part], cells: Cells, minutes: float, only: set[At] |
     all_of = sum(len(part.skews) * len(part.kinds) for part in parts.values())
     console.print(f"{len(missing)} of {all_of} cells are to be measured, into {cells.path}", soft_wrap=True)
     if missing:
-        grid = Grid(spark := started(), build)
+        grid = Grid(spark := session_with_users_functions(), build)
         with Progress(console=console, transient=True) as progress:
             bar = progress.add_task("", total=len(missing))
             for name, part, skew, kind in missing:
@@ -180,7 +180,7 @@ def run(parts: Mapping[str, Part], cells: Cells, minutes: float, only: set[At] |
     console.print(summary(cells.all), soft_wrap=True)
 
 
-def started() -> SparkSession:
+def session_with_users_functions() -> SparkSession:
     spark = session(spark__jars=users_jar(), spark__sql__adaptive__enabled="true")
     register_users_aggregates(spark)
     return spark

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from cells import standard_error
 from common import RESULTS, console, write_csv
-from others import is_accepted, queries, seconds_of, started, tables
+from others import is_accepted, queries, seconds_of, session_over, tables
 from pyspark.sql import SparkSession
 
 MODES = ("off", "observe")
@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--suite", default="tpcds", help="tpch, tpcds")
     parser.add_argument("--out", type=Path, default=RESULTS / "observe.csv")
     given = parser.parse_args()
-    spark = started(tables(given.suite, "zipf", 1.0), spark__ui__enabled="true")
+    spark = session_over(tables(given.suite, "zipf", 1.0), spark__ui__enabled="true")
     texts = [query for name, query in queries(given.suite, "plain").items() if is_accepted(spark, name, query)]
     off, observing, tab = [], [], []
     for round_ in range(-1, given.rounds):

@@ -96,13 +96,14 @@ def measure(suite: str, data: str, given: argparse.Namespace) -> None:
             write(given.out, pair := cold_pair(name, seconds))
             console.print(pair)
         return
-    spark = started(folders)
+    spark = session_over(folders)
     accepted = {name: query for name, query in chosen.items() if is_accepted(spark, name, query)}
     run(spark, [(name, lambda query=query: query) for name, query in accepted.items()], given.rounds, given.out)  # type: ignore[misc]
     spark.stop()
 
 
-def started(folders: dict[str, str], **conf: str) -> SparkSession:
+def session_over(folders: dict[str, str], **conf: str) -> SparkSession:
+    """Start a session with a view of each folder of Parquet files."""
     spark = session(spark__sql__adaptive__enabled="true", spark__sql__shuffle__partitions="16", **conf)
     for name, folder in folders.items():
         spark.read.parquet(folder).createOrReplaceTempView(name)
@@ -125,7 +126,7 @@ def in_a_new_jvm(folders: dict[str, str], query: str, side: str) -> float:
 
 
 def first_seconds(folders: dict[str, str], query: str, side: str) -> float:
-    spark = started(folders)
+    spark = session_over(folders)
     choose(spark, SIDES[side])
     return seconds_of(spark, query)
 

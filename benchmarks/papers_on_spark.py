@@ -29,7 +29,7 @@ from common import RESULTS, console, write_csv
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.table import Table
-from state_streams import Stream, resize, started, waiting
+from state_streams import Stream, cluster_session, resize, waiting
 
 import saltwise
 from saltwise.rebalancing import rounds
@@ -80,7 +80,7 @@ def measure(function: Callable[[str], Found]) -> Callable[[str], Found]:
 @measure
 def elb(scheme: str) -> Found:
     executors, batches, partitions = 6, 6, 32
-    spark = started(executors, partitions)
+    spark = cluster_session(executors, partitions)
     resize(spark, 1)
     keys = Drifting(spark, partitions, z=0.8, drift=0.2)
     latencies: list[float] = []
@@ -121,7 +121,7 @@ def latency_of(report: StateReport) -> float:
 def milp(scheme: str) -> Found:
     planner, moves = scheme.split()
     executors, times, partitions = 4, 12, 100
-    spark = started(executors, partitions)
+    spark = cluster_session(executors, partitions)
     keys = Drifting(spark, partitions, z=0.6, drift=0.25)
     distances, seconds = [], []
     with (

@@ -29,7 +29,7 @@ from matplotlib.figure import Figure
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.table import Table
-from state_streams import Stream, started, waiting
+from state_streams import Stream, cluster_session, waiting
 
 import saltwise
 
@@ -105,7 +105,7 @@ def in_a_process_of_its_own(planner: str, given: argparse.Namespace) -> dict[str
 
 
 def stream(planner: str, given: argparse.Namespace) -> dict[str, object]:
-    spark = started(EXECUTORS, PARTITIONS, spark__locality__wait=given.locality_wait)
+    spark = cluster_session(EXECUTORS, PARTITIONS, spark__locality__wait=given.locality_wait)
     keys = keys_of_partitions(spark)
     first = np.concatenate([each[:1] for each in keys])
     rows = []

@@ -28,7 +28,7 @@ from common import RESULTS, console, write_csv
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.table import Table
-from state_streams import Stream, decommission, resize, started
+from state_streams import Stream, cluster_session, decommission, resize
 
 import saltwise
 from saltwise.spark.moving_state.batches import StateBatch
@@ -67,7 +67,7 @@ def measure(function: Callable[[], list[tuple[str, float]]]) -> Callable[[], lis
 def scaling() -> list[tuple[str, float]]:
     found = []
     for side in ("stock", "saltwise"):
-        spark = started(executors=4, partitions=24)
+        spark = cluster_session(executors=4, partitions=24)
         resize(spark, 2)
         planner = "milp" if side == "saltwise" else None
         with (
@@ -101,7 +101,7 @@ def scaling() -> list[tuple[str, float]]:
 
 @measure
 def pause() -> list[tuple[str, float]]:
-    spark = started(executors=2, partitions=1)
+    spark = cluster_session(executors=2, partitions=1)
     found = []
     for size in (1, 10, 100):
         first = np.arange(size << 10)  # a state of about 1 KB for each key
@@ -126,7 +126,7 @@ def pause() -> list[tuple[str, float]]:
 
 @measure
 def watching() -> list[tuple[str, float]]:
-    spark = started(executors=2, partitions=200)
+    spark = cluster_session(executors=2, partitions=200)
     steering = Steering(SteeringOptions("milp", every=1))
     batches, rounds = [], []
     with Stream(spark, counted, [np.arange(20_000)] * 40) as stream:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -13,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from common import started
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -22,13 +21,10 @@ from saltwise.spark.moving_state.batches import StateBatch
 from saltwise.spark.moving_state.report import StateReport
 
 
-def started(executors: int, partitions: int, **conf: str) -> SparkSession:
-    """Start Spark with states in RocksDB; in the names of `conf`, `__` stands for a dot."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+def cluster_session(executors: int, partitions: int, **conf: str) -> SparkSession:
+    """Start Spark on executors of their own, with states in RocksDB. In the names of `conf`, `__` stands for a dot."""
     builder = (
         SparkSession.builder.master(f"local-cluster[{executors},1,1024]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.decommission.enabled", "true")
         .config("spark.sql.shuffle.partitions", partitions)
         .config(
@@ -37,10 +33,7 @@ def started(executors: int, partitions: int, **conf: str) -> SparkSession:
         )
         .config("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
     )
-    for key, value in conf.items():
-        builder = builder.config(key.replace("__", "."), value)
-    spark = saltwise.configure(builder).getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    spark = started(builder, **conf)
     wait_until(lambda: len(executor_ids(spark)) == executors)
     return spark
 

@@ -1,11 +1,11 @@
-"""Compiles with numba where it is installed; without it the same functions run as plain Python, slowly."""
+"""Compiles with numba if it is installed. Otherwise the same functions run as plain Python, slowly."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-F = TypeVar("F", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 try:
     import numba
@@ -15,11 +15,11 @@ else:
     COMPILED = True
 
 
-def jit(function: F) -> F:
-    """Compile the function at its first call, keep the machine code beside it, and let other threads run meanwhile."""
-    return cast(F, numba.njit(cache=True, nogil=True)(function)) if COMPILED else function
+def jit(function: Function) -> Function:
+    """Compile the function at its first call, keep the machine code on disk, and let other threads run meanwhile."""
+    return cast(Function, numba.njit(cache=True, nogil=True)(function)) if COMPILED else function
 
 
-def inlined(function: F) -> F:
-    """Compile the function into its callers: calls with many arrays cost more than what small functions do."""
-    return cast(F, numba.njit(cache=True, inline="always")(function)) if COMPILED else function
+def inlined(function: Function) -> Function:
+    """Compile the function into its callers: a call with many arrays costs more than a small function does."""
+    return cast(Function, numba.njit(cache=True, inline="always")(function)) if COMPILED else function

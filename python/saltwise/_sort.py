@@ -1,20 +1,20 @@
 """Sorts in compiled functions.
 
-numba's own sorts are not used there. What `np.sort` and `np.argsort` compile to can have the same symbol in two
-processes. A process that loads what both kept on disk then runs one for the other, and gets wrong numbers or a crash:
-https://github.com/numba/numba/issues/10486
+numba's own sorts are not used there. `np.sort` and `np.argsort` may compile to the same symbol in two processes. A
+process that loads the code that both kept on disk then runs one sort in place of the other. It crashes or gets wrong
+numbers: https://github.com/numba/numba/issues/10486
 """
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from ._jit import jit
+from .arrays import Floats, Int64s
 
 
 @jit
-def ascending(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+def ascending(values: Floats) -> Int64s:
     """Return the positions of the values in ascending order, by Shell's method.
 
     >>> ascending(np.array([0.3, 0.1, 0.2]))

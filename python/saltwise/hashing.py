@@ -10,7 +10,7 @@ import struct
 
 import mmh3
 
-LEAST_HASH, MOST_HASH = -(1 << 63), (1 << 63) - 1
+MIN_HASH, MAX_HASH = -(1 << 63), (1 << 63) - 1
 """Hashes of keys are whole numbers of 64 bits."""
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from struct import Struct, error
+from struct import Struct
+from struct import error as StructError
 
 import numpy as np
-import numpy.typing as npt
 
+from .arrays import Int64s
 from .errors import SaltwiseError, SaltwiseValueError
 
 Item = int | str | None
@@ -36,7 +37,7 @@ class XxhashMissingError(SaltwiseError):
         super().__init__("The hash of a key needs xxhash: run pip install 'saltwise[simulate]'.")
 
 
-def key_hashes(keys: Sequence[Item], key_type: str = "bigint") -> npt.NDArray[np.int64]:
+def key_hashes(keys: Sequence[Item], key_type: str = "bigint") -> Int64s:
     """Return ``xxhash64(key)`` of Spark for keys of this type.
 
     Args:
@@ -64,15 +65,15 @@ def key_hashes(keys: Sequence[Item], key_type: str = "bigint") -> npt.NDArray[np
     digests = (SEED if key is None else xxh64_intdigest(pack(key), seed=SEED) for key in keys)
     try:
         return np.fromiter(digests, np.uint64, len(keys)).view(np.int64)
-    except (TypeError, error) as refused:
-        odd = next(key for key in keys if not _fits(key, pack))
+    except (TypeError, StructError) as refused:
+        misfit = next(key for key in keys if not _fits(key, pack))
         raise SaltwiseValueError(
-            f"key is {odd!r}; it must be a {key_type}, the type of the keys, or None."
+            f"key is {misfit!r}; it must be a {key_type}, the type of the keys, or None."
         ) from refused
 
 
 def _fits(key: Item, pack: Callable[..., bytes]) -> bool:
     try:
         return key is None or isinstance(pack(key), bytes)
-    except (TypeError, error):
+    except (TypeError, StructError):
         return False

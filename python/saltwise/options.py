@@ -6,27 +6,27 @@ import json
 import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from .errors import SaltwiseValueError
+from .errors import SaltwiseValueError, check_number, check_share, check_whole
 from .strategies import STRATEGIES
 
-N = TypeVar("N", int, float)
+Number = TypeVar("Number", int, float)
 
 EPSILON = 1e-4
 """The imbalance that D-Choices may leave, as a share of all rows."""
 
 COUNTERS_PER_HEAD_KEY = 4
-"""Sketch counters for each 1/theta: a key taken for head then has a share of at least 3/4 theta."""
+"""Sketch counters for each 1/theta. A key that the sketch puts into the head then has a share of at least 3/4 theta."""
 
 MAX_CAPACITY = 1 << 24
 """The most counters that a sketch may have."""
 
 PLACEMENT_CAPACITY = 10_000
-"""The most keys that are placed by hand."""
+"""The most keys that get a worker of their own."""
 
 SPELLED = {"sketch_capacity": "sketch.capacity", "cost": "placement.cost", "function": "placement.function"}
-"""How hints and confs spell an option, where it is not by its name in Python."""
+"""How hints and confs spell the options that have another name in Python."""
 
 
 def default_theta(workers: int) -> float:
@@ -71,44 +71,40 @@ class SkewOptions:
     def __post_init__(self) -> None:
         if self.strategy is not None:
             object.__setattr__(self, "strategy", checked_strategy(self.strategy, STRATEGIES))
-        _check("partitions", self.partitions, _whole(1), "a whole number of at least 1")
-        _check("theta", self.theta, lambda x: 0 < x <= 1, "a share above 0 and at most 1")
-        _check("epsilon", self.epsilon, lambda x: 0 < x < 1, "a share between 0 and 1")
-        _check(
-            "choices",
-            self.choices,
-            _whole(2, self.partitions),
-            "a whole number of at least 2"
-            if self.partitions is None
-            else f"a whole number from 2 to the {self.partitions} partitions",
-        )
-        needed = 1 if self.theta is None else math.ceil(1 / self.theta)
-        _check(
-            "sketch_capacity",
-            self.sketch_capacity,
-            _whole(needed, MAX_CAPACITY),
-            f"a whole number from {'1' if self.theta is None else f'1/theta = {needed}'} to {MAX_CAPACITY}",
-        )
+        if self.partitions is not None:
+            check_whole("partitions", self.partitions)
+        if self.theta is not None:
+            check_share("theta", self.theta)
+        if self.epsilon is not None:
+            check_number("epsilon", self.epsilon, lambda share: 0 < share < 1, "a share between 0 and 1")
+        if self.choices is not None:
+            allowed = None if self.partitions is None else f"from 2 to the {self.partitions} partitions"
+            check_whole("choices", self.choices, 2, self.partitions, allowed=allowed)
+        if self.sketch_capacity is not None:
+            least = 1 if self.theta is None else math.ceil(1 / self.theta)
+            shown = least if self.theta is None else f"1/theta = {least}"
+            allowed = f"from {shown} to {MAX_CAPACITY}"
+            check_whole("sketch_capacity", self.sketch_capacity, least, MAX_CAPACITY, allowed=allowed)
 
     def hint(self) -> list[str]:
         """Return the parameters of the SKEW_GROUPBY hint: the strategy, then 'option=value' strings."""
-        given = {SPELLED.get(name, name): value for name, value in vars(self).items() if name != "strategy"}
-        first = [] if self.strategy is None else [self.strategy]
-        return first + [f"{name}={value}" for name, value in given.items() if value is not None]
+        named = {SPELLED.get(name, name): value for name, value in vars(self).items() if name != "strategy"}
+        strategy = [] if self.strategy is None else [self.strategy]
+        return strategy + [f"{name}={value}" for name, value in named.items() if value is not None]
 
 
 @dataclass(frozen=True)
 class SettledOptions:
-    """The options of one group-by, when arguments, the confs of the session, and the defaults have been looked at."""
+    """The options of one group-by: its arguments, then the confs of the session, then the defaults."""
 
     strategy: str
     workers: int
     theta: float
     epsilon: float = EPSILON
     choices: int | None = None
-    """d, or None where it is solved."""
+    """d; None if it is to be solved."""
     counters: int | None = None
-    """Counters of a sketch, where somebody has set them."""
+    """Counters of a sketch, if somebody has set them."""
     cost: str = "rows"
 
     @property
@@ -118,7 +114,7 @@ class SettledOptions:
 
     @property
     def placement_capacity(self) -> int:
-        """The most keys that are placed by hand."""
+        """The most keys that get a worker of their own."""
         return self.counters or PLACEMENT_CAPACITY
 
 
@@ -127,15 +123,15 @@ def settle(
 ) -> SettledOptions:
     """Settle options as the plugin does: an argument first, then the session's conf, then the default.
 
-    Confs of the session are meant for group-bys of all kinds. So they are fitted to this one: `choices` to its workers,
-    `sketch_capacity` to its theta. A strategy of the session that this kind of group-by cannot use gives way to
-    `default`.
+    Confs of the session apply to group-bys of all kinds. So they are fitted to this one: `choices` to its workers,
+    `sketch_capacity` to its theta. If the session has a strategy that this kind of group-by cannot use, `default` takes
+    its place.
 
     Args:
         options: the arguments of one group-by.
         session: the options that the session sets, by their names in Python; "partitions" must be there.
         strategies: what this kind of group-by can use.
-        default: its strategy where nothing was said, or where "auto" was said in the session.
+        default: its strategy if neither the arguments nor the session name one that it can use.
 
     Raises:
         SaltwiseValueError: the strategy is not one of `strategies`, or a value is out of range.
@@ -146,8 +142,8 @@ def settle(
     if options.strategy is not None:
         strategy = checked_strategy(options.strategy, strategies)
     else:
-        wanted = session.get("strategy", default).lower()
-        strategy = wanted if wanted in strategies else default
+        of_session = session.get("strategy", default).lower()
+        strategy = of_session if of_session in strategies else default
     workers = options.partitions or _number("partitions", session["partitions"], int)
     theta = options.theta
     if theta is None:
@@ -161,9 +157,10 @@ def settle(
     counters = options.sketch_capacity
     if counters is None and "sketch_capacity" in session:
         counters = max(math.ceil(1 / theta), _number("sketch_capacity", session["sketch_capacity"], int))
-    SkewOptions(strategy, workers, theta, epsilon, choices, counters)
+    shared: dict[str, Any] = {"strategy": strategy, "theta": theta, "epsilon": epsilon, "choices": choices}
+    SkewOptions(**shared, partitions=workers, sketch_capacity=counters)  # raises if a value is out of range
     cost = options.cost or session.get("cost", "rows")
-    return SettledOptions(strategy, workers, theta, epsilon, choices, counters, cost)
+    return SettledOptions(**shared, workers=workers, counters=counters, cost=cost)
 
 
 def checked_strategy(name: object, allowed: Collection[str]) -> str:
@@ -204,7 +201,7 @@ def hot_json(hot: object) -> str:
     for key in hot:
         entry: dict[str, object] = {"key": list(key) if isinstance(key, tuple) else [key]}
         if isinstance(hot, Mapping):
-            _check("share of a hot key", hot[key], lambda x: 0 < x <= 1, "above 0 and at most 1")
+            check_number("share of a hot key", hot[key], lambda share: 0 < share <= 1, "above 0 and at most 1")
             entry["share"] = hot[key]
         entries.append(entry)
     if not entries:
@@ -212,20 +209,8 @@ def hot_json(hot: object) -> str:
     return json.dumps(entries, default=str)
 
 
-def _number(name: str, text: str, kind: type[N]) -> N:
+def _number(name: str, text: str, kind: type[Number]) -> Number:
     try:
         return kind(text)
     except ValueError as error:
         raise SaltwiseValueError(f"{name} is {text!r}; it must be a number.") from error
-
-
-def _whole(low: int, high: int | None = None) -> object:
-    return lambda x: isinstance(x, int) and x >= low and (high is None or x <= high)
-
-
-def _check(name: str, value: object, allowed: object, words: str) -> None:
-    if value is None:
-        return
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not allowed(value):  # type: ignore[operator]
-        raise SaltwiseValueError(f"{name} is {value!r}; it must be {words}.")

@@ -14,29 +14,41 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from . import _jit
-from .errors import SaltwiseError, SaltwiseValueError
+from .arrays import Floats, Int32s, Int64s
+from .errors import SaltwiseError, SaltwiseValueError, check_number, check_share, check_whole
 from .keys import XxhashMissingError, key_hashes
 from .options import EPSILON, default_capacity, default_theta
-from .splitting.compiled_hash import Ints, Longs, workers_of
+from .splitting.compiled_hash import workers_of
 from .splitting.greedy import off_greedy
 from .splitting.head import in_head
 from .splitting.schemes import SPLITTING, Messages, run_source, run_together, states_per_key
-from .splitting.source import GIVEN, GREEDY, ON_GREEDY, POTC, WITH_SKETCH, Settings, Sources, key_table, new_sources
+from .splitting.source import (
+    GREEDY,
+    OFF_GREEDY,
+    ON_GREEDY,
+    POTC,
+    WITH_SKETCH,
+    Settings,
+    Sources,
+    key_table,
+    new_sources,
+)
 from .tables import Printable, Table
 
 Stream = Sequence[int] | Sequence[str] | npt.NDArray[Any]
 
-SCHEMES = SPLITTING | {"greedy-d": GREEDY, "potc": POTC, "on-greedy": ON_GREEDY, "off-greedy": GIVEN}
+SCHEMES = SPLITTING | {"greedy-d": GREEDY, "potc": POTC, "on-greedy": ON_GREEDY, "off-greedy": OFF_GREEDY}
 LOADS = ("local", "global", "probing")
 FEEDS = ("shuffle", "keyed")
 SAMPLES = 100
+"""How often the imbalance is sampled."""
 FEED_SEED = 7
 """Seed of the hash that sends keys to sources. The hashes that send keys to workers have other seeds."""
 
@@ -68,11 +80,11 @@ class Simulation(Printable):
     scheme: str
     messages: int
     workers: int
-    load: npt.NDArray[np.int64]
-    times: npt.NDArray[np.int64]
-    imbalance: npt.NDArray[np.float64]
+    load: Int64s
+    times: Int64s
+    imbalance: Floats
     keys: npt.NDArray[Any]
-    states_per_key: npt.NDArray[np.int64]
+    states_per_key: Int64s
     choices: list[int]
     head_size: list[int]
 
@@ -118,18 +130,31 @@ class Simulation(Printable):
         return str(self)
 
 
+class Options(TypedDict, total=False):
+    """The options of :func:`simulate` and of :func:`route`, by keyword.
+
+    Attributes:
+        sources: s; 5 by default.
+        theta: a key with at least this share of a source's messages is in the head; 1/(5n) by default.
+        epsilon: the imbalance that "dchoices" may leave, as a share of all messages; 1e-4 by default.
+        choices: d, for "dchoices" (solved by default) and for "greedy-d" (2 by default).
+        load: what sources know of the workers' loads: their own messages ("local", L, the default), all messages
+            ("global", G), or their own messages and, every `probe` messages, the true loads ("probing", LP).
+        probe: messages of the stream between two probes; 100,000 by default.
+        feed: messages reach the sources in turn ("shuffle", the default), or by the hash of a key ("keyed").
+    """
+
+    sources: int
+    theta: float | None
+    epsilon: float
+    choices: int | None
+    load: str
+    probe: int
+    feed: str
+
+
 def simulate(
-    keys: Stream,
-    scheme: str,
-    workers: int,
-    sources: int = 5,
-    theta: float | None = None,
-    epsilon: float = EPSILON,
-    choices: int | None = None,
-    load: str = "local",
-    probe: int = 100_000,
-    feed: str = "shuffle",
-    source_keys: Stream | None = None,
+    keys: Stream, scheme: str, workers: int, *, source_keys: Stream | None = None, **options: Unpack[Options]
 ) -> Simulation:
     """Send a stream through sources to workers, and measure imbalance and memory.
 
@@ -139,73 +164,55 @@ def simulate(
             "greedy-d" (Greedy-d on all keys, d = `choices`), "potc" (two choices, no splitting), "on-greedy" (a new key
             goes to the least loaded worker and stays) and "off-greedy" (the same by descending frequency).
         workers: n.
-        sources: s.
-        theta: a key with at least this share of a source's messages is in the head; 1/(5n) by default.
-        epsilon: the imbalance that "dchoices" may leave, as a share of all messages.
-        choices: d, for "dchoices" (solved by default) and for "greedy-d" (2 by default).
-        load: what sources know of the workers' loads: their own messages ("local", L), all messages ("global", G), or
-            their own messages and, every `probe` messages, the true loads ("probing", LP).
-        probe: messages of the stream between two probes.
-        feed: messages reach the sources in turn ("shuffle"), or by the hash of a key ("keyed").
         source_keys: the key of each message for ``feed="keyed"``; `keys` by default.
+        **options: see :class:`Options`.
 
     Raises:
         SaltwiseValueError: an argument is not allowed.
         SimulatorMissingError: numba or xxhash is not installed.
     """
-    setup = _Setup(scheme, workers, sources, theta, epsilon, choices, load, probe, feed)
+    setup = _Setup(scheme, workers, **options)
     run = _run(keys, source_keys, setup)
     per_sample = run.sent.sum(axis=0).cumsum(axis=0)
     times = run.edges[1:]
     return Simulation(
         scheme=scheme,
         messages=len(run.ids),
-        workers=workers,
+        workers=setup.workers,
         load=per_sample[-1],
         times=times,
         imbalance=(per_sample.max(axis=1) - per_sample.mean(axis=1)) / times,
         keys=run.keys,
-        states_per_key=states_per_key(run.ids, run.workers, len(run.keys), workers),
+        states_per_key=states_per_key(run.ids, run.workers, len(run.keys), setup.workers),
         choices=_choices(run, setup),
         head_size=_head_sizes(run, setup),
     )
 
 
 def route(
-    keys: Stream,
-    scheme: str,
-    workers: int,
-    sources: int = 5,
-    theta: float | None = None,
-    epsilon: float = EPSILON,
-    choices: int | None = None,
-    load: str = "local",
-    probe: int = 100_000,
-    feed: str = "shuffle",
-    source_keys: Stream | None = None,
-) -> npt.NDArray[np.int32]:
+    keys: Stream, scheme: str, workers: int, *, source_keys: Stream | None = None, **options: Unpack[Options]
+) -> Int32s:
     """Return the worker of each message; the arguments are those of :func:`simulate`.
 
     >>> route([7, 7, 7, 7], "shuffle", workers=3, sources=1)
     array([0, 1, 2, 0], dtype=int32)
     """
-    setup = _Setup(scheme, workers, sources, theta, epsilon, choices, load, probe, feed)
-    return _run(keys, source_keys, setup).workers
+    return _run(keys, source_keys, _Setup(scheme, workers, **options)).workers
 
 
 @dataclass(frozen=True)
 class _Setup:
-    """The arguments of :func:`simulate` other than the stream."""
+    """A scheme and its :class:`Options`, with their defaults."""
 
     scheme: str
     workers: int
-    sources: int
-    theta: float | None
-    epsilon: float
-    choices: int | None
-    load: str
-    probe: int
-    feed: str
+    sources: int = 5
+    theta: float | None = None
+    epsilon: float = EPSILON
+    choices: int | None = None
+    load: str = "local"
+    probe: int = 100_000
+    feed: str = "shuffle"
 
     def __post_init__(self) -> None:
         if not _jit.COMPILED:
@@ -213,15 +220,17 @@ class _Setup:
         for name, allowed in (("scheme", SCHEMES), ("load", LOADS), ("feed", FEEDS)):
             if getattr(self, name) not in allowed:
                 raise SaltwiseValueError.unknown(name, getattr(self, name), allowed)
-        _check("workers", self.workers, self.workers >= 1, "a whole number of at least 1")
-        _check("sources", self.sources, self.sources >= 1, "a whole number of at least 1")
+        for name in ("workers", "sources", "probe", "choices"):  # numpy's numbers are allowed too
+            if isinstance(number := getattr(self, name), np.integer):
+                object.__setattr__(self, name, int(number))
+        for name in ("workers", "sources", "probe"):
+            check_whole(name, getattr(self, name))
         if self.theta is not None:
-            _check("theta", self.theta, 0 < self.theta <= 1, "a share above 0 and at most 1")
-        _check("epsilon", self.epsilon, 0 < self.epsilon < 1, "a share between 0 and 1")
-        _check("probe", self.probe, self.probe >= 1, "a whole number of at least 1")
+            check_share("theta", self.theta)
+        check_number("epsilon", self.epsilon, lambda share: 0 < share < 1, "a share between 0 and 1")
         if self.choices is not None:
-            allowed_choices = f"a whole number from 2 to the {self.workers} workers"
-            _check("choices", self.choices, 2 <= self.choices <= self.workers, allowed_choices)
+            in_words = f"from 2 to the {self.workers} workers"
+            check_whole("choices", self.choices, 2, self.workers, allowed=in_words)
 
     @property
     def settings(self) -> Settings:
@@ -232,18 +241,18 @@ class _Setup:
 
 @dataclass(frozen=True)
 class _Run:
-    """A stream, and what became of it."""
+    """A stream, and where its messages went."""
 
     keys: npt.NDArray[Any]
     """The distinct keys."""
-    ids: Ints
+    ids: Int32s
     """The key of each message."""
-    edges: Longs
+    edges: Int64s
     """Where the samples begin and end."""
     sources: Sources
-    sent: Longs
+    sent: Int64s
     """Messages by source, sample and worker."""
-    workers: Ints
+    workers: Int32s
     """The worker of each message."""
 
 
@@ -254,7 +263,7 @@ def _run(stream: Stream, source_keys: Stream | None, setup: _Setup) -> _Run:
     placed = off_greedy(ids, len(keys), setup.workers) if setup.scheme == "off-greedy" else not_placed
     table = key_table(_hashes(keys), setup.workers, placed)
     capacity = default_capacity(settings.theta)
-    sources = new_sources(setup.sources, setup.workers, len(keys), settings, capacity)
+    sources = new_sources(setup.sources, setup.workers, settings, keys=len(keys), capacity=capacity)
     source_of = np.empty(0, np.int32)
     if setup.feed == "keyed":
         fed_keys, fed_ids = (keys, ids) if source_keys is None else _distinct(source_keys, "source_keys")
@@ -267,26 +276,22 @@ def _run(stream: Stream, source_keys: Stream | None, setup: _Setup) -> _Run:
     edges = np.arange(samples + 1) * len(ids) // samples
     sent = np.zeros((setup.sources, samples, setup.workers), np.int64)
     workers = np.empty(len(ids), np.int32)
-    messages = Messages(table, ids, source_of, edges, workers)
+    messages = Messages(keys=table, ids=ids, source_of=source_of, edges=edges, workers=workers)
     if setup.load == "local" and settings.scheme in WITH_SKETCH:
         with ThreadPoolExecutor(os.cpu_count()) as threads:
-            done = threads.map(
-                lambda i: run_source(sources.each[i], setup.sources, messages, settings, sent[i]), range(setup.sources)
+            results = threads.map(
+                lambda i: run_source(sources.by_number[i], setup.sources, messages, settings=settings, sent=sent[i]),
+                range(setup.sources),
             )
-        list(done)  # raises what a thread raised
+        list(results)  # raises what a thread raised
     else:
-        # Without a sketch a message costs less than threads lose when they write side by side.
+        # Without a sketch, messages are so cheap that threads would lose more than they save: they write side by side.
         probe = {"global": 0, "probing": setup.probe, "local": len(ids)}[setup.load]
-        run_together(sources, messages, settings, sent[0], probe)
-    return _Run(keys, ids, edges, sources, sent, workers)
+        run_together(sources, messages, settings, sent=sent[0], probe=probe)
+    return _Run(keys=keys, ids=ids, edges=edges, sources=sources, sent=sent, workers=workers)
 
 
-def _check(name: str, value: float, allowed: bool, what: str) -> None:
-    if not allowed:
-        raise SaltwiseValueError(f"{name} is {value}; it must be {what}.")
-
-
-def _distinct(stream: Stream, name: str) -> tuple[npt.NDArray[Any], Ints]:
+def _distinct(stream: Stream, name: str) -> tuple[npt.NDArray[Any], Int32s]:
     """Return the distinct keys of a stream, and the position of each message's key among them."""
     if len(stream) == 0:
         raise SaltwiseValueError(f"{name} is empty; give a stream of at least one key.")
@@ -308,7 +313,7 @@ def _distinct(stream: Stream, name: str) -> tuple[npt.NDArray[Any], Ints]:
     return encoded.dictionary.to_numpy(zero_copy_only=False), encoded.indices.to_numpy().astype(np.int32)
 
 
-def _hashes(keys: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+def _hashes(keys: npt.NDArray[Any]) -> Int64s:
     try:
         return key_hashes(keys.tolist(), "bigint" if keys.dtype.kind in "iu" else "string")
     except XxhashMissingError as error:
@@ -329,7 +334,7 @@ def _head_sizes(run: _Run, setup: _Setup) -> list[int]:
     settings = setup.settings
     if settings.scheme not in WITH_SKETCH:
         return [0] * setup.sources
-    sketches = [source.sketch for source in run.sources.each]
+    sketches = [source.sketch for source in run.sources.by_number]
     return [
         sum(in_head(sketch, counter, settings.theta) for counter in range(sketch.whole[0]["size"]))
         for sketch in sketches

@@ -15,12 +15,12 @@ def bytes_of(name: str, size: str | int) -> int:
         size: a number of bytes, or a text such as "256m", "1g" or "64KB".
 
     Raises:
-        SaltwiseValueError: it is no size.
+        SaltwiseValueError: it is not a size.
 
     >>> bytes_of("max_migration", "256m")
     268435456
     """
-    found = re.fullmatch(r"(\d{1,18})\s*([kmgtp]?)i?b?", str(size).strip().lower())
-    if found is None:
+    match = re.fullmatch(r"(\d{1,18})\s*([kmgtp]?)i?b?", str(size).strip().lower())
+    if match is None:
         raise SaltwiseValueError(f"{name} is {size!r}; it must be a size, such as 256m.")
-    return int(found[1]) << 10 * " kmgtp".index(found[2] or " ")
+    return int(match[1]) << 10 * " kmgtp".index(match[2] or " ")

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import datasets
-from .errors import SaltwiseError, SaltwiseValueError, check_whole
+from .arrays import Floats, Int64s
+from .errors import SaltwiseError, SaltwiseValueError, check_not_negative, check_whole
 
-Keys = NDArray[np.int64] | NDArray[np.str_]
+Keys = Int64s | NDArray[np.str_]
 
 LOGNORMALS = {"LN1": (1.789, 2.366), "LN2": (2.245, 1.133)}
 """mu and sigma of the PKG paper's two log-normal data sets, from an analysis of Orkut."""
@@ -35,9 +36,9 @@ class Stream:
 
     name: str
     keys: Keys
-    """One key a message, shape (m,)."""
+    """The key of each message, shape (m,)."""
     source_keys: Keys | None = None
-    """By which key each message reaches its source, shape (m,); None where the stream has only one key."""
+    """The key by which each message reaches its source, shape (m,); None if that is the same key."""
 
     @property
     def messages(self) -> int:
@@ -55,7 +56,7 @@ class Stream:
         return float(np.unique(self.keys, return_counts=True)[1].max() / self.messages)
 
 
-def zipf_shares(keys: int, exponent: float) -> NDArray[np.float64]:
+def zipf_shares(keys: int, exponent: float) -> Floats:
     """Return p_1 ... p_|K| of a Zipf distribution with finite support, p_r = r^-z / sum of x^-z.
 
     Args:
@@ -72,8 +73,7 @@ def zipf_shares(keys: int, exponent: float) -> NDArray[np.float64]:
     [0.667, 0.333]
     """
     check_whole("keys", keys)
-    if not 0 <= exponent < float("inf"):
-        raise SaltwiseValueError(f"exponent is {exponent!r}; it must be a number of at least 0.")
+    check_not_negative("exponent", exponent)
     weights = np.arange(1, keys + 1, dtype=float) ** -exponent
     return np.asarray(weights / weights.sum())
 
@@ -95,8 +95,8 @@ def zipf(messages: int, keys: int, exponent: float, seed: int = 1) -> Stream:
 def lognormal(messages: int, which: str = "LN1", seed: int = 1) -> Stream:
     """Return the PKG paper's log-normal data set LN1 or LN2: draws rounded to whole numbers are the keys.
 
-    Ten million draws have the number of keys and the p_1 of the paper's Table I: 16 thousand and 14.7 %, and
-    1.1 thousand and 7.0 %.
+    Ten million draws have as many keys as in the paper's Table I, and the same p_1: 16 thousand and 14.7 % for LN1, 1.1
+    thousand and 7.0 % for LN2.
 
     Raises:
         SaltwiseValueError: an argument is out of range.
@@ -177,10 +177,10 @@ def debian(direction: str = "in", index: Path | None = None) -> Stream:
     packages that dpkg lists. Each alternative of ``a | b`` is an edge. A package that is named twice is one edge.
 
     Args:
-        direction: by which end a message goes to its worker. "in" is the PKG paper's (section 6.2, Q3): it reaches
-            its source by the package that depends, and its worker by the package depended on, so that workers get
-            the in-degrees; "out" the other way round.
-        index: a file in the format of the package index, instead of the machine's own.
+        direction: "in" is the PKG paper's (section 6.2, Q3): a message reaches its source by the package that depends,
+            and its worker by the package that it depends on, so workers get the in-degrees. "out" is the other way
+            round.
+        index: a file in the format of the package index; the machine's own if not given.
 
     Raises:
         SaltwiseError: the machine has no package index.
@@ -225,7 +225,7 @@ def from_file(path: Path | str) -> Stream:
         return Stream(Path(path).name, texts)
 
 
-def _draw(messages: int, shares: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
+def _draw(messages: int, shares: Floats, rng: np.random.Generator) -> Int64s:
     """Draw indices independently: first how often each occurs, then their order."""
     counts = rng.multinomial(messages, shares)
     return rng.permutation(np.repeat(np.arange(len(shares), dtype=np.int64), counts))

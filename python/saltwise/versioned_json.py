@@ -69,18 +69,18 @@ def replace_file(path: Path, text: str) -> None:
 
 
 MAX_DEPTH = 200
-"""Levels of lists and objects. What is shallow can be read by functions that call themselves."""
+"""Levels of lists and objects. Deeper values could exceed the depth of Python's recursion."""
 
 PART = ".part"
 """Ends the name of a file that is being written."""
 
 
 def _is_deep(content: Any) -> bool:
-    """Whether values lie deeper than :data:`MAX_DEPTH`."""
+    """Whether values are nested deeper than :data:`MAX_DEPTH`."""
     level = [content]
     for _ in range(MAX_DEPTH):
-        lists = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, (dict, list)))
-        level = [value for values in lists for value in values]
+        nested = (value for value in level if isinstance(value, (dict, list)))
+        level = [inner for value in nested for inner in (value.values() if isinstance(value, dict) else value)]
     return bool(level)
 
 

@@ -53,12 +53,13 @@ from saltwise.placement.function_json import FORMAT as FUNCTION
 from saltwise.placement.function_json import VERSION as FUNCTION_VERSION
 from saltwise.placement.function_json import from_json, to_json
 from saltwise.placement.hash_pair import HashPair
-from saltwise.placement.history import PlacementHistory, Weights
+from saltwise.placement.history import PlacementHistory
 from saltwise.placement.key_groups import KeyGroups
 from saltwise.placement.partition_function import PartitionFunction, UniformHash
 from saltwise.placement.store import FORMAT as STORE
 from saltwise.placement.store import VERSION as STORE_VERSION
 from saltwise.placement.store import PlacementStore
+from saltwise.placement.weights import Weights
 from saltwise.rebalancing.key_group_history import KeyGroupHistory
 from saltwise.sketches.sliding_counts import SlidingCounts
 from saltwise.sketches.space_saving import SpaceSaving
@@ -350,8 +351,8 @@ def state(folder: Path) -> Format:
         assert all((folder / name).resolve().is_relative_to(folder) for each in last.files.values() for name in each)
         with suppress(StatefulAggregateError):
             # The files are not there, so no session is asked.
-            if any(last.files.values()) and last.state is not None:
-                opened.rows(None, last.state, last.files.values())  # type: ignore[arg-type]
+            if any(last.files.values()) and last.columns is not None:
+                opened.rows(None, last.columns.state, last.files.values())  # type: ignore[arg-type]
 
     examples = [each.to_json().encode() for each in (commit, replace(commit, history=groups, heads=None))]
     return Format(examples, read, signed(STATE, STATE_VERSION), folder / COMMIT)

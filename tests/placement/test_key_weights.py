@@ -16,7 +16,8 @@ from pyspark.sql import functions as F
 import saltwise
 from saltwise import PlacementStore, SaltwiseError, weights_of
 from saltwise.options import SettledOptions
-from saltwise.placement.history import Aims, keys_to_track
+from saltwise.placement.aims import Aims
+from saltwise.placement.history import keys_to_track
 from saltwise.spark.grouping.key_weights import key_capacity
 
 

@@ -16,6 +16,7 @@ import saltwise
 from saltwise import skew_groupby
 from saltwise.loads import worker_loads
 from saltwise.strategies import StrategyName
+from saltwise.streams import zipf_shares
 
 if TYPE_CHECKING:
     from tests.agree import WithConf
@@ -25,8 +26,7 @@ ROWS, KEYS, SOURCES, N = 1_000_000, 10_000, 5, 100
 
 def zipf_rows(folder: Path, z: float) -> np.ndarray:
     """Write SOURCES files of Zipf keys; return the number of rows of each key."""
-    weights = np.arange(1, KEYS + 1, dtype=float) ** -z
-    keys = np.random.default_rng(1).choice(KEYS, ROWS, p=weights / weights.sum())
+    keys = np.random.default_rng(1).choice(KEYS, ROWS, p=zipf_shares(KEYS, z))
     for i, part in enumerate(np.array_split(keys, SOURCES)):
         pq.write_table(pa.table({"k": part, "v": np.arange(len(part))}), folder / f"{i}.parquet")
     counts: np.ndarray = np.bincount(keys, minlength=KEYS)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -20,10 +19,12 @@ from hypothesis import strategies as st
 from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import SparkSession
 
+from saltwise.arrays import Int64s
+from saltwise.streams import zipf
+
 if TYPE_CHECKING:
     from tests.agree import WithConf
 
-Stream = npt.NDArray[np.int64]
 Counts = dict[int, tuple[int, int]]
 
 EXPONENTS = [0.5, 0.8, 1.0, 1.2, 1.5, 2.0]
@@ -37,18 +38,12 @@ FUNCTIONS = json.loads((Path(__file__).parents[2] / "sql" / "functions.json").re
 # Bounds
 
 
-def zipf(exponent: float, size: int) -> Stream:
-    """Draw keys 1 ... 10,000 whose shares fall with this power of their rank; always the same ones."""
-    weights = np.arange(1, KEYS + 1) ** -exponent
-    shares = np.cumsum(weights) / weights.sum()
-    draws = np.random.default_rng([size, int(exponent * 10)]).random(size)
-    return np.searchsorted(shares, draws).astype(np.int64) + 1
-
-
 @pytest.fixture(scope="module")
-def streams(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[float, int], Stream]]:
+def streams(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[float, int], Int64s]]:
     """The view `streams` has all rows of all streams, each in seven parts; the dict has the same in memory."""
-    drawn = {(exponent, size): zipf(exponent, size) for exponent in EXPONENTS for size in SIZES}
+    drawn = {
+        (exponent, size): zipf(size, KEYS, exponent).keys.astype(np.int64) for exponent in EXPONENTS for size in SIZES
+    }
     folder = tmp_path_factory.mktemp("streams")
     for i, ((exponent, size), keys) in enumerate(drawn.items()):
         columns = {
@@ -63,7 +58,7 @@ def streams(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
     spark.catalog.dropTempView("streams")
 
 
-def check_bounds(stream: Stream, found: list[Any], capacity: int) -> None:
+def check_bounds(stream: Int64s, found: list[Any], capacity: int) -> None:
     """Assert all that a summary promises of a stream."""
     true = np.bincount(stream, minlength=KEYS + 1)
     present = {row.item: (row["count"], row.error) for row in found}
@@ -81,7 +76,7 @@ def check_bounds(stream: Stream, found: list[Any], capacity: int) -> None:
         assert {error for _, error in present.values()} <= {0}
 
 
-def test_heavy_hitters_keep_their_bounds(spark: SparkSession, streams: dict[tuple[float, int], Stream]) -> None:
+def test_heavy_hitters_keep_their_bounds(spark: SparkSession, streams: dict[tuple[float, int], Int64s]) -> None:
     tops = ", ".join(f"heavy_hitters(key, {c}, {c}) AS top{c}" for c in CAPACITIES)
     rows = spark.sql(f"SELECT exponent, size, {tops} FROM streams GROUP BY exponent, size").collect()
 
@@ -93,7 +88,7 @@ def test_heavy_hitters_keep_their_bounds(spark: SparkSession, streams: dict[tupl
 
 @pytest.mark.parametrize("part", ["part", "key % 5", "CAST(key < 3 AS INT)"])
 def test_merged_sketches_keep_their_bounds(
-    spark: SparkSession, streams: dict[tuple[float, int], Stream], part: str
+    spark: SparkSession, streams: dict[tuple[float, int], Int64s], part: str
 ) -> None:
     """Whatever was summed up apart: stretches of the stream, some keys each, or the hot keys and all others."""
     capacity = 200
@@ -108,7 +103,7 @@ def test_merged_sketches_keep_their_bounds(
         check_bounds(streams[row.exponent, row["size"]], row.top, capacity)
 
 
-def test_merging_step_by_step_keeps_the_bounds(spark: SparkSession, streams: dict[tuple[float, int], Stream]) -> None:
+def test_merging_step_by_step_keeps_the_bounds(spark: SparkSession, streams: dict[tuple[float, int], Int64s]) -> None:
     capacity = 200
     by = "SELECT exponent, size, {0} AS part, {1} AS sketch FROM {2} GROUP BY exponent, size, {0}"
     leaves = by.format("pmod(hash(part, key), 64)", f"space_saving_agg(key, {capacity})", "streams")
@@ -123,7 +118,7 @@ def test_merging_step_by_step_keeps_the_bounds(spark: SparkSession, streams: dic
         check_bounds(streams[row.exponent, row["size"]], row.top, capacity)
 
 
-def test_estimates_bound_the_count_of_every_key(spark: SparkSession, streams: dict[tuple[float, int], Stream]) -> None:
+def test_estimates_bound_the_count_of_every_key(spark: SparkSession, streams: dict[tuple[float, int], Int64s]) -> None:
     capacity, size = 200, 100_000
     rows = spark.sql(f"""
         SELECT exponent, key, e.*
@@ -144,7 +139,7 @@ def test_estimates_bound_the_count_of_every_key(spark: SparkSession, streams: di
 @pytest.mark.slow
 @pytest.mark.parametrize("exponent", [1.0, *(pytest.param(z, marks=pytest.mark.full) for z in (0.5, 2.0))])
 def test_ten_million_rows_keep_the_bounds(spark: SparkSession, tmp_path: Path, exponent: float) -> None:
-    stream = zipf(exponent, 10_000_000)
+    stream = zipf(10_000_000, KEYS, exponent).keys.astype(np.int64)
     table = pa.table({"part": np.arange(len(stream)) % 16, "key": stream})
     pq.write_table(table, tmp_path / "stream.parquet", row_group_size=1_000_000)
     spark.read.parquet(str(tmp_path)).createOrReplaceTempView("ten_million")

@@ -14,14 +14,9 @@ from pyspark.sql import SparkSession
 from saltwise.hashing import candidates, worker
 from saltwise.splitting.choices import find_optimal_choices
 from saltwise.splitting.prediction import PREDICTED, predict
+from saltwise.streams import zipf_shares
 
 longs = st.integers(-(2**63), 2**63 - 1)
-
-
-def zipf(keys: int, z: float) -> list[float]:
-    weights = [rank**-z for rank in range(1, keys + 1)]
-    total = sum(weights)
-    return [weight / total for weight in weights]
 
 
 def head_of(shares: list[float], workers: int) -> list[float]:
@@ -46,14 +41,14 @@ def test_no_head_needs_two_choices() -> None:
 
 def test_d_is_never_below_the_share_of_the_hottest_key() -> None:
     for z in (0.5, 1.0, 1.5, 2.0):
-        shares = zipf(10_000, z)
+        shares = zipf_shares(10_000, z).tolist()
         assert find_optimal_choices(head_of(shares, 100), 100) >= shares[0] * 100
 
 
 def test_d_satisfies_every_prefix_constraint_of_proposition_4_1() -> None:
     n, epsilon = 100, 1e-4
     for z in (0.8, 1.0, 1.2):
-        head = head_of(zipf(10_000, z), n)
+        head = head_of(zipf_shares(10_000, z).tolist(), n)
         d = find_optimal_choices(head, n, epsilon)
         assert d < n
         for h in range(1, len(head) + 1):
@@ -76,7 +71,7 @@ def test_python_and_the_plugin_find_the_same_d(spark: SparkSession) -> None:
     solve = context._jvm.org.apache.spark.sql.saltwise.routing.FindOptimalChoices.apply  # type: ignore[union-attr]
     for z in (0.6, 0.9, 1.2, 1.5, 2.0):
         for n in (5, 20, 50, 100):
-            head = head_of(zipf(10_000, z), n)
+            head = head_of(zipf_shares(10_000, z).tolist(), n)
             array = context._gateway.new_array(context._jvm.double, len(head))  # type: ignore[union-attr]
             for i, share in enumerate(head):
                 array[i] = share

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import fields
+from inspect import signature
 from itertools import product
 
 import numpy as np
@@ -12,6 +14,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from saltwise import SaltwiseError
+from saltwise.placement.aims import Aims
 from saltwise.placement.consistent_hash import ConsistentHash
 from saltwise.placement.construct import ALGORITHMS, construct
 from saltwise.placement.costs import (
@@ -26,6 +29,7 @@ from saltwise.placement.costs import (
 from saltwise.placement.hash_pair import HashPair
 from saltwise.placement.partition_function import PartitionFunction
 from saltwise.placement.resources import allowed_deviation, threshold, tracked, usage
+from saltwise.placement.store import PlacementStore
 from saltwise.placement.utility import UTILITIES
 from saltwise.streams import zipf_shares
 
@@ -89,7 +93,9 @@ def cases(draw: st.DrawFn, algorithm: str) -> tuple[Naive, HashPair]:
     explicit = draw(st.dictionaries(st.sampled_from([*keys, 5, 6]), st.integers(0, before - 1)))
     previous = HashPair(before, explicit=explicit, replicas=REPLICAS)
     shares = np.array(list(f.values()))
-    hot = [key for key, is_hot in zip(keys, tracked(shares, resources, workers, domain=10**6), strict=True) if is_hot]
+    hot = [
+        key for key, is_hot in zip(keys, tracked(shares, workers, Aims(resources, domain=10**6)), strict=True) if is_hot
+    ]
     made = construct(
         np.array(keys), shares, workers, previous, algorithm, resources, utility=utility, domain=10**6, replicas=REPLICAS
     )  # fmt: skip
@@ -265,19 +271,26 @@ def test_theta_is_what_the_fullest_of_otherwise_equal_workers_may_have(alpha: fl
 
 def test_delta_is_that_of_equation_17() -> None:
     theta = allowed_deviation(1.2, 10)
-    assert threshold("CCC", 10) == 1
-    assert threshold("CCL", 10) == pytest.approx(0.1 * theta / 10)
-    assert threshold("CQC", 10, domain=10**6) == pytest.approx(math.sqrt(0.1 * theta / (10**6 * 10)))
-    assert threshold("LQL", 10, domain=10) == pytest.approx(min(0.1 * theta / 10, math.sqrt(0.1 * theta / 100)))
-    assert threshold("LLL", 1) == 1
+    assert threshold(Aims("CCC"), 10) == 1
+    assert threshold(Aims("CCL"), 10) == pytest.approx(0.1 * theta / 10)
+    assert threshold(Aims("CQC", domain=10**6), 10) == pytest.approx(math.sqrt(0.1 * theta / (10**6 * 10)))
+    assert threshold(Aims("LQL", domain=10), 10) == pytest.approx(min(0.1 * theta / 10, math.sqrt(0.1 * theta / 100)))
+    assert threshold(Aims("LLL"), 1) == 1
 
 
 def test_the_second_filter_of_quadratic_resources_leaves_as_many_keys_as_linear_ones_have() -> None:
     shares = zipf_shares(10**6, 1.0)[:5000]
-    linear = tracked(shares, "LLL", 10)
-    assert (tracked(shares, "LQL", 10, domain=10**6) == linear).all()
+    linear = tracked(shares, 10, Aims("LLL"))
+    assert (tracked(shares, 10, Aims("LQL", domain=10**6)) == linear).all()
     assert linear.sum() == 39
-    assert (shares >= threshold("LQL", 10, domain=10**6)).sum() > 1500
+    assert (shares >= threshold(Aims("LQL", domain=10**6), 10)).sum() > 1500
+
+
+def test_defaults_of_the_paper_are_said_once() -> None:
+    assert Aims() == Aims(resources="LLL", alpha=1.2, sigma=0.1, utility="APM", domain=None)
+    for function in construct, PlacementStore.__init__:
+        parameters = signature(function).parameters
+        assert {field.name: parameters[field.name].default for field in fields(Aims)} == vars(Aims())
 
 
 def test_usage_is_constant_linear_or_quadratic() -> None:

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from saltwise.arrays import Int64s
 from saltwise.errors import SaltwiseValueError
 from saltwise.rebalancing.adaptation import adapt
 from saltwise.rebalancing.albic import albic
-from saltwise.rebalancing.cluster import Cluster, Ints, Resource
+from saltwise.rebalancing.cluster import Cluster, Resource
 from saltwise.rebalancing.cola import cola
 from saltwise.rebalancing.flux import flux
 from saltwise.rebalancing.milp import W1, W2, InfeasibleError, OutOfTimeError, milp
@@ -27,13 +28,13 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(1)
 
 
-def objective(cluster: Cluster, node: Ints) -> float:
+def objective(cluster: Cluster, node: Int64s) -> float:
     """Return w_1 d - w_2 (d_u + d_l), where both are as large as constraints (3) and (4) allow."""
     off, d = cluster.loads(node) - cluster.mean, cluster.load_distance(node)
     return W1 * d - W2 * float(2 * d - off.max() + off.min())
 
 
-def best(cluster: Cluster, allowed: Callable[[Ints], bool]) -> float:
+def best(cluster: Cluster, allowed: Callable[[Int64s], bool]) -> float:
     """Try every allocation; return the least objective."""
     every = (np.array(node) for node in product(range(cluster.nodes), repeat=len(cluster.load)))
     return min(objective(cluster, node) for node in every if allowed(node))
@@ -51,7 +52,7 @@ def best(cluster: Cluster, allowed: Callable[[Ints], bool]) -> float:
 def test_a_small_milp_is_solved_to_the_optimum(load: list[int], node: list[int], most: int) -> None:
     cluster = Cluster(load, node, 3)
 
-    def allowed(plan: Ints) -> bool:
+    def allowed(plan: Int64s) -> bool:
         return bool(cluster.moved(plan).sum() <= most and cluster.load_distance(plan) <= cluster.mean)
 
     try:
@@ -252,7 +253,7 @@ def test_parts_are_a_partition_and_none_is_empty(groups: int, parts: int, seed: 
 # The adaptation framework
 
 
-def balanced(cluster: Cluster) -> Ints:
+def balanced(cluster: Cluster) -> Int64s:
     return milp(cluster, max_migrations=4).node
 
 

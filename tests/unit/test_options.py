@@ -214,6 +214,6 @@ def test_a_scheme_takes_memory_in_proportion_to_its_workers() -> None:
     workers = 2_000
     theta = 1 / (5 * workers)
     settings = Settings(SPLITTING["dchoices"], theta, EPSILON, 0)
-    [source] = new_sources(1, workers, 0, settings, default_capacity(theta)).each
+    [source] = new_sources(1, workers, settings, keys=0, capacity=default_capacity(theta)).by_number
     reserved = sum(field.nbytes for field in source if isinstance(field, np.ndarray))
     assert reserved < 20_000 * workers

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from xxhash import xxh64_intdigest
 
 from saltwise import SaltwiseError
+from saltwise.arrays import Int64s
 from saltwise.hashing import worker
 from saltwise.keys import XxhashMissingError, key_hashes
 from saltwise.placement import consistent_hash
@@ -24,14 +25,13 @@ from saltwise.placement.hash_pair import HashPair
 from saltwise.placement.key_groups import KeyGroups
 from saltwise.placement.largest_first import largest_first
 from saltwise.placement.partition_function import PartitionFunction, UniformHash
-from saltwise.splitting.compiled_hash import Longs
 from saltwise.versioned_json import dump_versioned
 
 LONGS = st.integers(-(2**63), 2**63 - 1)
 EDGES = np.array([-(2**63), -1, 0, 1, 2**63 - 1])
 
 
-def hashes(count: int, seed: int = 1) -> Longs:
+def hashes(count: int, seed: int = 1) -> Int64s:
     return np.random.default_rng(seed).integers(-(2**63), 2**63 - 1, count, endpoint=True)
 
 

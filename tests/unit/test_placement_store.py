@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 
 from saltwise import SaltwiseError, SaltwiseValueError
 from saltwise.placement.hash_pair import HashPair
-from saltwise.placement.history import PARTS, WINDOW, Placement, PlacementHistory, Weights, max_to_mean
+from saltwise.placement.history import PARTS, WINDOW, PlacementHistory
+from saltwise.placement.result import Placement, max_to_mean
 from saltwise.placement.store import FORMAT, PlacementStore, PlacementStoreError
+from saltwise.placement.weights import Weights
 from saltwise.streams import zipf_shares
 from saltwise.versioned_json import dump_versioned, replace_file
 

@@ -21,13 +21,7 @@ from saltwise.simulate import route, simulate
 from saltwise.sketches.space_saving import SpaceSaving
 from saltwise.splitting.choices import find_optimal_choices
 from saltwise.strategies import ROUTING
-
-
-def zipf(keys: int, z: float, messages: int, seed: int = 1) -> np.ndarray:
-    weights = np.arange(1, keys + 1, dtype=float) ** -z
-    drawn = np.searchsorted(np.cumsum(weights / weights.sum()), np.random.default_rng(seed).random(messages))
-    return np.minimum(drawn, keys - 1)
-
+from saltwise.streams import zipf
 
 # The same workers as the plugin's
 
@@ -36,7 +30,7 @@ def zipf(keys: int, z: float, messages: int, seed: int = 1) -> np.ndarray:
 @pytest.mark.parametrize("strings", [False, True], ids=["numbers", "strings"])
 def test_workers_are_those_of_the_plugin_message_by_message(spark: SparkSession, scheme: str, strings: bool) -> None:
     sources, n = 3, 12
-    keys = zipf(500, 1.4, 30_000)
+    keys = zipf(30_000, 500, 1.4).keys
     stream: Any = [f"key {k}" for k in keys.tolist()] if strings else keys
 
     def messages(ids: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
@@ -138,18 +132,18 @@ def test_the_simulator_solves_d_as_the_report_does(shares: list[float], n: int, 
 
 
 def test_sources_that_know_all_loads_balance_as_one_source_does() -> None:
-    keys = zipf(100, 1.0, 20_000)
+    keys = zipf(20_000, 100, 1.0).keys
     assert simulate(keys, "pkg", 10, load="global").final_imbalance <= simulate(keys, "pkg", 10).final_imbalance
     assert (route(keys, "pkg", 10, sources=1, load="global") == route(keys, "pkg", 10, sources=1)).all()
 
 
 def test_sources_that_never_probe_know_their_own_messages() -> None:
-    keys = zipf(100, 1.0, 5000)
+    keys = zipf(5000, 100, 1.0).keys
     assert (route(keys, "pkg", 10, load="probing", probe=len(keys)) == route(keys, "pkg", 10)).all()
 
 
 def test_sources_that_always_probe_know_all_loads() -> None:
-    keys = zipf(100, 1.0, 5000)
+    keys = zipf(5000, 100, 1.0).keys
     probing = simulate(keys, "wchoices", 10, load="probing", probe=1)
     assert (probing.load == simulate(keys, "wchoices", 10, load="global").load).all()
 
@@ -180,17 +174,17 @@ def test_a_simulation_counts_messages_and_states() -> None:
 
 
 def test_the_solved_d_and_the_head_are_told_source_by_source() -> None:
-    found = simulate(zipf(1000, 1.4, 100_000), "dchoices", workers=50, sources=3)
+    found = simulate(zipf(100_000, 1000, 1.4).keys, "dchoices", workers=50, sources=3)
     assert len(found.choices) == len(found.head_size) == 3
     assert all(2 < d < 50 for d in found.choices)
     assert all(10 < head < 60 for head in found.head_size)
-    assert simulate(zipf(1000, 1.4, 10_000), "dchoices", workers=50, choices=7).choices == [7] * 5
+    assert simulate(zipf(10_000, 1000, 1.4).keys, "dchoices", workers=50, choices=7).choices == [7] * 5
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("z", [0.5, 2.0, *(pytest.param(z, marks=pytest.mark.full) for z in (1.0, 1.4))])
 def test_the_claims_of_the_papers_hold_at_their_size(z: float) -> None:
-    keys = zipf(10_000, z, 10_000_000)
+    keys = zipf(10_000_000, 10_000, z).keys
     p1 = np.bincount(keys).max() / len(keys)
     for n in (5, 100):
         assert simulate(keys, "wchoices", n).average_imbalance < 1e-5

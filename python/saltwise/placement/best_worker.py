@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._jit import jit
-from ..splitting.compiled_hash import Ints
-from .resources import Floats
+from ..arrays import Floats, Int32s
 from .utility import Problem, geometric_mean, migration_of, utility_of
 
 
@@ -27,7 +26,7 @@ class Loads(NamedTuple):
     lowest: Floats
     second: Floats
     """The lowest load of all workers but `emptiest`."""
-    emptiest: Ints
+    emptiest: Int32s
 
 
 @jit
@@ -36,12 +35,12 @@ def no_loads(problem: Problem) -> Loads:
     resources = len(problem.usage)
     zeros = np.zeros(resources)
     return Loads(
-        np.zeros((resources, problem.workers)),
-        zeros,
-        zeros.copy(),
-        zeros.copy(),
-        zeros.copy(),
-        np.zeros(resources, np.int32),
+        by_worker=np.zeros((resources, problem.workers)),
+        total=zeros,
+        highest=zeros.copy(),
+        lowest=zeros.copy(),
+        second=zeros.copy(),
+        emptiest=np.zeros(resources, np.int32),
     )
 
 

@@ -14,13 +14,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Int32s, Int64s
 from ..errors import check_whole
-from ..splitting.compiled_hash import Ints, Longs, workers_of
+from ..splitting.compiled_hash import workers_of
 from .partition_function import PartitionFunction
 
 REPLICAS = 1000
 MAX_RING = 1_000_000
-"""So many replicas have all workers together at most: a thousand for each of a thousand workers."""
+"""The most replicas of all workers together: a thousand for each of a thousand workers."""
 HALF = 1 << 31
 """The place of a replica consists of two hashes of 31 bits each."""
 
@@ -32,9 +33,9 @@ class Ring(NamedTuple):
 
     places: Places
     """The places of the replicas, ascending, then the last place of the ring; shape (replicas N + 1,)."""
-    owners: Ints
+    owners: Int32s
     """By replica: its worker. Places after the last replica belong to the worker of the first one."""
-    first: Ints
+    first: Int32s
     """By bucket of the ring: its first replica, or the next one after it."""
 
 
@@ -50,8 +51,8 @@ class ConsistentHash(PartitionFunction):
     Args:
         workers: N.
         key_type: the keys' type in SQL.
-        replicas: of each worker, at least 1. All workers together have a million of them at most, so that each has
-            fewer than a thousand where there are more than a thousand workers.
+        replicas: of each worker, at least 1. All workers together have at most a million, so each has fewer than a
+            thousand if there are more than a thousand workers.
 
     Raises:
         SaltwiseValueError: an argument is not allowed.
@@ -69,14 +70,14 @@ class ConsistentHash(PartitionFunction):
     @cached_property
     def ring(self) -> Ring:
         """The ring with all replicas."""
-        each = self._size // self.workers
-        names = ((np.arange(self.workers) << 32)[:, np.newaxis] + np.arange(each)).ravel()
+        replicas = self._size // self.workers
+        names = ((np.arange(self.workers) << 32)[:, np.newaxis] + np.arange(replicas)).ravel()
         places = workers_of(names, 1, HALF).astype(np.uint64) << np.uint64(33)
         places |= workers_of(names, 2, HALF).astype(np.uint64) << np.uint64(2)
         del names  # a ring of a million replicas is built in little memory
         clockwise = np.argsort(places, kind="stable")
         places = np.append(places[clockwise], np.uint64(2**64 - 1))
-        clockwise //= each
+        clockwise //= replicas
         owners = np.append(clockwise, clockwise[:1]).astype(np.int32)
         del clockwise
         starts = np.arange(1 << self._bucket_bits, dtype=np.uint64) << np.uint64(64 - self._bucket_bits)
@@ -91,12 +92,12 @@ class ConsistentHash(PartitionFunction):
     def _bucket_bits(self) -> int:
         return max(1, self._size.bit_length())
 
-    def place(self, hashes: Longs) -> Ints:
+    def place(self, hashes: Int64s) -> Int32s:
         points = hashes.view(np.uint64)
         places, owners, first = self.ring
-        at = first[points >> np.uint64(64 - self._bucket_bits)]
-        behind = np.flatnonzero(places[at] < points)
+        replica = first[points >> np.uint64(64 - self._bucket_bits)]
+        behind = np.flatnonzero(places[replica] < points)
         while len(behind):
-            at[behind] += 1
-            behind = behind[places[at[behind]] < points[behind]]
-        return np.asarray(owners[at], np.int32)
+            replica[behind] += 1
+            behind = behind[places[replica[behind]] < points[behind]]
+        return np.asarray(owners[replica], np.int32)

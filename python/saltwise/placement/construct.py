@@ -8,16 +8,16 @@ balance penalty (section 4.4). Workers are counted from 0.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Floats, Int64s
 from ..errors import SaltwiseValueError
-from ..splitting.compiled_hash import Longs
+from .aims import Aims
 from .consistent_hash import REPLICAS, ConsistentHash
 from .hash_pair import HashPair
 from .partition_function import PartitionFunction
 from .readj import level, readj
 from .redist import redist
-from .resources import ALPHA, SIGMA, Floats, allowed_deviation, check_frequencies, tracked, usage
+from .resources import allowed_deviation, check_frequencies, tracked, usage
 from .scan import scan
 from .utility import UTILITIES, Problem
 
@@ -26,16 +26,16 @@ ALGORITHMS = {"scan": scan, "redist": redist, "readj": readj, "level": level}
 
 
 def construct(
-    keys: Longs,
+    keys: Int64s,
     frequencies: Floats,
     workers: int,
     previous: PartitionFunction | None = None,
     algorithm: str = "level",
-    resources: str = "LCL",
-    alpha: float = ALPHA,
-    sigma: float = SIGMA,
-    utility: str = "APM",
-    domain: int | None = None,
+    resources: str = Aims.resources,
+    alpha: float = Aims.alpha,
+    sigma: float = Aims.sigma,
+    utility: str = Aims.utility,
+    domain: int | None = Aims.domain,
     key_type: str = "bigint",
     replicas: int = REPLICAS,
 ) -> HashPair:
@@ -49,13 +49,12 @@ def construct(
         algorithm: "scan" places the keys by descending frequency. "redist" places them in the order that is best for
             the utility. "readj" starts with the function in use and improves it by moves and swaps. "level" is readj
             that also levels workers that tie.
-        resources: letters of the resource functions of state, computation and communication: C (constant), L (linear)
-            or Q (quadratic).
-        alpha: the max load by the min load that is tolerated, above 1.
-        sigma: the part of the tolerated imbalance that one untracked key may use, above 0 and at most 1.
+        resources: what is balanced, as :class:`Aims` says, like `alpha`, `sigma` and `domain`.
+        alpha: the max load by the min load that is tolerated.
+        sigma: the part of the tolerated imbalance that one untracked key may use.
         utility: "A" is rho, "APM" rho + gamma, "APLM" rho + log(1 + gamma), "ATM" rho (1 + gamma), and "ATLM"
             rho (1 + log(1 + gamma)).
-        domain: |D|, the number of different keys; needed if a resource is quadratic.
+        domain: |D|, the number of different keys.
         key_type: the keys' type in SQL.
         replicas: of each worker in the consistent hash.
 
@@ -69,54 +68,80 @@ def construct(
     >>> construct(keys, frequencies, workers=3, previous=two).place(keys)
     array([2, 1, 0], dtype=int32)
     """
-    for what, given, allowed in ("algorithm", algorithm, ALGORITHMS), ("utility", utility, UTILITIES):
-        if given not in allowed:
-            raise SaltwiseValueError.unknown(what, given, allowed)
-    if previous is not None and previous.key_type != key_type:
-        raise SaltwiseValueError(f"key_type is {key_type!r}; it must be {previous.key_type!r}, as in previous.")
+    aims = Aims(resources=resources, alpha=alpha, sigma=sigma, utility=utility, domain=domain)
+    hashed = ConsistentHash(workers, key_type, replicas)
+    return next_function(keys, frequencies, hashed, aims, previous=previous, algorithm=algorithm)
+
+
+def next_function(
+    keys: Int64s,
+    frequencies: Floats,
+    hashed: ConsistentHash,
+    aims: Aims,
+    *,
+    previous: PartitionFunction | None = None,
+    algorithm: str = "level",
+) -> HashPair:
+    """Return what :func:`construct` does.
+
+    Args:
+        keys: as there, like the next argument.
+        frequencies: f(d).
+        hashed: H_c, which places the keys that are not tracked.
+        aims: what the function balances, and how well.
+        previous: as there, like the next argument.
+        algorithm: a name in :data:`ALGORITHMS`.
+
+    Raises:
+        SaltwiseValueError: an argument is not allowed.
+    """
+    if algorithm not in ALGORITHMS:
+        raise SaltwiseValueError.unknown("algorithm", algorithm, ALGORITHMS)
+    if previous is not None and previous.key_type != hashed.key_type:
+        raise SaltwiseValueError(f"key_type is {hashed.key_type!r}; it must be {previous.key_type!r}, as in previous.")
     check_frequencies(keys, frequencies)
-    consistent = ConsistentHash(workers, key_type, replicas)
-    hot = np.flatnonzero(tracked(frequencies, resources, workers, alpha, sigma, domain))
+    hot = np.flatnonzero(tracked(frequencies, hashed.workers, aims))
     hot = hot[np.lexsort((keys[hot], -frequencies[hot]))]
-    problem = _problem(keys, frequencies, hot, consistent, previous, resources, alpha, UTILITIES[utility])
-    placed = ALGORITHMS[algorithm](problem) if len(hot) else np.empty(0, np.int32)
-    return HashPair(workers, key_type, dict(zip(keys[hot].tolist(), placed.tolist(), strict=True)), replicas)
+    explicit = {}
+    if len(hot):
+        problem = _problem(hot, keys, frequencies, aims, hashed=hashed, previous=previous)
+        explicit = dict(zip(keys[hot].tolist(), ALGORITHMS[algorithm](problem).tolist(), strict=True))
+    return HashPair(hashed.workers, hashed.key_type, explicit, hashed.replicas)
 
 
 def _problem(
-    keys: Longs,
+    hot: Int64s,
+    keys: Int64s,
     frequencies: Floats,
-    hot: npt.NDArray[np.int64],
-    consistent: ConsistentHash,
+    aims: Aims,
+    *,
+    hashed: ConsistentHash,
     previous: PartitionFunction | None,
-    resources: str,
-    alpha: float,
-    utility: int,
 ) -> Problem:
-    workers, share = consistent.workers, frequencies[hot]
-    counting = [usage(share, resource) for resource in resources if resource != "C"]
-    old = consistent.place(keys[hot])
+    workers, share = hashed.workers, frequencies[hot]
+    usages = [usage(share, resource) for resource in aims.resources if resource != "C"]
+    old = hashed.place(keys[hot])
     state, gone = np.zeros(len(hot)), np.zeros(len(hot), np.bool_)
     moved, ideal = 0.0, 1.0
     if previous is not None:
-        state = usage(share, resources[0])
+        state = usage(share, aims.state)
         before = previous.place(keys[hot])
         gone = before >= workers
         old = np.where(gone, old, before)
         dropped = np.setdiff1d(previous.tracked, keys[hot]) if isinstance(previous, HashPair) else keys[:0]
         known = dict(zip(keys.tolist(), frequencies.tolist(), strict=True))
-        dropped_state = usage(np.array([known.get(key, 0.0) for key in dropped.tolist()]), resources[0])
-        moved = float(dropped_state[previous.place(dropped) != consistent.place(dropped)].sum())
+        dropped_state = usage(np.array([known.get(key, 0.0) for key in dropped.tolist()]), aims.state)
+        moved = float(dropped_state[previous.place(dropped) != hashed.place(dropped)].sum())
         ideal = float(state.sum() + dropped_state.sum()) / workers
     return Problem(
-        workers,
-        allowed_deviation(alpha, workers),
-        utility,
-        share,
-        np.array(counting).reshape(len(counting), len(hot)),
-        state,
-        old,
-        gone,
-        moved,
-        ideal,
+        workers=workers,
+        theta=allowed_deviation(aims.alpha, workers),
+        utility=UTILITIES[aims.utility],
+        frequency=share,
+        usage=np.array(usages).reshape(len(usages), len(hot)),
+        state=state,
+        old=old,
+        gone=gone,
+        moved=moved,
+        ideal=ideal,
     )

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..splitting.compiled_hash import Ints
-from .resources import ALPHA, Floats, check_resources, usage
+from ..arrays import Floats, Int32s
+from .aims import Aims, check_resources
+from .resources import usage
 
 
-def loads(placed: Ints, frequencies: Floats, workers: int, resources: str) -> Floats:
+def loads(placed: Int32s, frequencies: Floats, workers: int, resources: str) -> Floats:
     """Return L_k(i), the load of each worker i on each resource k (equations 1, 3 and 5).
 
     Args:
@@ -48,7 +49,7 @@ def imbalances(loads: Floats) -> Floats:
     return np.where(high > 0, ratio, 1.0)
 
 
-def relative_imbalance(loads: Floats, alpha: float = ALPHA) -> float:
+def relative_imbalance(loads: Floats, alpha: float = Aims.alpha) -> float:
     """Return b, the geometric mean of ``r_k / alpha`` (equation 11). Up to 1 is tolerated.
 
     >>> round(relative_imbalance(np.array([[3.0, 2.0], [1.0, 1.0], [3.0, 2.0]])), 3)
@@ -57,7 +58,7 @@ def relative_imbalance(loads: Floats, alpha: float = ALPHA) -> float:
     return float(np.prod(imbalances(loads) / alpha) ** (1 / len(loads)))
 
 
-def migration_cost(before: Ints, after: Ints, frequencies: Floats, state: str = "L") -> float:
+def migration_cost(before: Int32s, after: Int32s, frequencies: Floats, state: str = "L") -> float:
     """Return M, the state of the keys whose worker changes (equation 9).
 
     Args:
@@ -77,7 +78,7 @@ def ideal_migration(frequencies: Floats, workers: int, state: str = "L") -> floa
     return float(usage(frequencies, state).sum() / workers)
 
 
-def relative_migration(before: Ints, after: Ints, frequencies: Floats, workers: int, state: str = "L") -> float:
+def relative_migration(before: Int32s, after: Int32s, frequencies: Floats, workers: int, state: str = "L") -> float:
     """Return m, the migration cost by the ideal one (equation 12).
 
     Args:

@@ -5,8 +5,8 @@ The type of the keys is written too, because their hash depends on it, and a che
     {"format": "saltwise partition function", "version": 1, "kind": "pair", "key_type": "string", "hash": "xxhash64",
      "workers": 4, "replicas": 1000, "explicit": {"-8582455328737087284": 3}, "crc32": 3172302873}
 
-A kind is "uniform", "consistent", "pair" or "groups", which has a "table". The keys of "explicit" are 64-bit hashes, as
-text: JSON's numbers are less exact in other languages.
+A kind is "uniform", "consistent", "pair" or "groups", which has a "table". The keys of "explicit" are 64-bit hashes.
+They are text, because JSON's numbers are less exact in other languages.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def to_json(function: PartitionFunction) -> str:
     >>> from_json(to_json(UniformHash(4, "string")))
     UniformHash(workers=4, key_type='string')
     """
-    kind = next(name for name, written in _KINDS.items() if type(function) is written)
+    kind = next(name for name, function_type in _KINDS.items() if type(function) is function_type)
     content: dict[str, Any] = {"kind": kind, "key_type": function.key_type, "hash": HASH, "workers": function.workers}
     content |= {field: getattr(function, field) for field in _FIELDS[kind]}
     if isinstance(function, HashPair):

@@ -13,9 +13,9 @@ from functools import cached_property
 
 import numpy as np
 
-from ..errors import SaltwiseValueError, check_whole
-from ..hashing import LEAST_HASH, MOST_HASH
-from ..splitting.compiled_hash import Ints, Longs
+from ..arrays import Int32s, Int64s
+from ..errors import check_whole
+from ..hashing import MAX_HASH, MIN_HASH
 from .consistent_hash import REPLICAS, ConsistentHash
 from .partition_function import PartitionFunction, UniformHash
 
@@ -47,12 +47,8 @@ class HashPair(PartitionFunction):
         check_whole("replicas", self.replicas, least=0)
         object.__setattr__(self, "explicit", dict(self.explicit))  # a copy, because the caller may change the original
         for key, worker in self.explicit.items():
-            check_whole("a hash in explicit", key, LEAST_HASH, MOST_HASH)
-            if not isinstance(worker, int) or not 0 <= worker < self.workers:
-                raise SaltwiseValueError(
-                    f"explicit has worker {worker!r} for the key of hash {key}; it must be from 0 to "
-                    f"{self.workers - 1}, as there are {self.workers} workers."
-                )
+            check_whole("a hash in explicit", key, MIN_HASH, MAX_HASH)
+            self._check_worker("explicit", worker, f"the key of hash {key}")
 
     @cached_property
     def others(self) -> PartitionFunction:
@@ -62,19 +58,19 @@ class HashPair(PartitionFunction):
         return ConsistentHash(self.workers, self.key_type, self.replicas)
 
     @cached_property
-    def tracked(self) -> Longs:
+    def tracked(self) -> Int64s:
         """D_p: the hashes of the keys in H_p, ascending."""
         return np.sort(np.fromiter(self.explicit, np.int64, len(self.explicit)))
 
     @cached_property
-    def _worker_of_tracked(self) -> Ints:
+    def _worker_of_tracked(self) -> Int32s:
         return np.array([self.explicit[key] for key in self.tracked.tolist()], np.int32)
 
-    def place(self, hashes: Longs) -> Ints:
+    def place(self, hashes: Int64s) -> Int32s:
         workers = self.others.place(hashes)
         if len(self.tracked):
-            at = np.searchsorted(self.tracked, hashes)
-            at[at == len(self.tracked)] = 0
-            found = self.tracked[at] == hashes
-            workers[found] = self._worker_of_tracked[at[found]]
+            position = np.searchsorted(self.tracked, hashes)
+            position[position == len(self.tracked)] = 0
+            is_tracked = self.tracked[position] == hashes
+            workers[is_tracked] = self._worker_of_tracked[position[is_tracked]]
         return workers

@@ -13,8 +13,8 @@ from functools import cached_property
 
 import numpy as np
 
+from ..arrays import Int32s, Int64s
 from ..errors import SaltwiseValueError
-from ..splitting.compiled_hash import Ints, Longs
 from .partition_function import PartitionFunction
 
 
@@ -42,19 +42,15 @@ class KeyGroups(PartitionFunction):
         if not self.table:
             raise SaltwiseValueError("table is empty; it must have the worker of at least one key group.")
         for group, worker in enumerate(self.table):
-            if not isinstance(worker, int) or not 0 <= worker < self.workers:
-                raise SaltwiseValueError(
-                    f"table has worker {worker!r} for key group {group}; it must be from 0 to {self.workers - 1}, as "
-                    f"there are {self.workers} workers."
-                )
+            self._check_worker("table", worker, f"key group {group}")
 
     @cached_property
-    def _worker(self) -> Ints:
+    def _worker(self) -> Int32s:
         return np.array(self.table, np.int32)
 
-    def group_of(self, hashes: Longs) -> Longs:
+    def group_of(self, hashes: Int64s) -> Int64s:
         """Return the group of each key: its hash mod p, at least 0, as SQL's ``pmod``."""
         return np.asarray(hashes % len(self.table))
 
-    def place(self, hashes: Longs) -> Ints:
+    def place(self, hashes: Int64s) -> Int32s:
         return np.asarray(self._worker[self.group_of(hashes)])

@@ -1,7 +1,7 @@
 """Largest first: the hottest key goes to the least loaded worker, then the next key. It ignores migration.
 
 Graham, "Bounds on Multiprocessing Timing Anomalies", SIAM J. Appl. Math. 1969: longest processing time first. It is
-the papers' baseline Off-Greedy, here for the hot keys alone.
+the papers' baseline Off-Greedy, applied to the hot keys alone.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import heapq
 
 import numpy as np
 
+from ..arrays import Floats, Int64s
 from ..errors import check_whole
-from ..splitting.compiled_hash import Longs
 from .consistent_hash import REPLICAS
 from .hash_pair import HashPair
-from .resources import Floats, check_frequencies
+from .resources import check_frequencies
 
 
 def largest_first(
-    keys: Longs, frequencies: Floats, workers: int, key_type: str = "bigint", replicas: int = REPLICAS
+    keys: Int64s, frequencies: Floats, workers: int, key_type: str = "bigint", replicas: int = REPLICAS
 ) -> HashPair:
     """Return a partition function that places each of these keys and leaves all others to a hash.
 

@@ -9,12 +9,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..arrays import Int32s, Int64s
 from ..errors import SaltwiseValueError, check_whole
 from ..keys import Item, key_hashes
-from ..splitting.compiled_hash import Ints, Longs, workers_of
+from ..splitting.compiled_hash import workers_of
 
 MAX_WORKERS = 100_000
-"""What is computed for each worker stays small: a function may come from a text that somebody else wrote."""
+"""Bounds what is computed for each worker: a function may come from a text that somebody else wrote."""
 
 
 @dataclass(frozen=True)
@@ -37,15 +38,32 @@ class PartitionFunction(ABC):
         if not isinstance(self.key_type, str) or not self.key_type:
             raise SaltwiseValueError(f"key_type is {self.key_type!r}; it must be a type in SQL, such as bigint.")
 
+    def _check_worker(self, field: str, worker: object, owned: str) -> None:
+        """Raise unless this is one of the workers.
+
+        Args:
+            field: which names the worker, for the error.
+            worker: the worker.
+            owned: what the worker owns, for the error.
+
+        Raises:
+            SaltwiseValueError: it is not.
+        """
+        if not isinstance(worker, int) or not 0 <= worker < self.workers:
+            raise SaltwiseValueError(
+                f"{field} has worker {worker!r} for {owned}; it must be from 0 to {self.workers - 1}, as there are "
+                f"{self.workers} workers."
+            )
+
     @abstractmethod
-    def place(self, hashes: Longs) -> Ints:
+    def place(self, hashes: Int64s) -> Int32s:
         """Return the worker of each key, at least 0.
 
         Args:
             hashes: of the keys, shape (k,).
         """
 
-    def place_keys(self, keys: Sequence[Item]) -> Ints:
+    def place_keys(self, keys: Sequence[Item]) -> Int32s:
         """Return the worker of each key, at least 0.
 
         Args:
@@ -66,5 +84,5 @@ class UniformHash(PartitionFunction):
     array([1, 1, 0], dtype=int32)
     """
 
-    def place(self, hashes: Longs) -> Ints:
+    def place(self, hashes: Int64s) -> Int32s:
         return workers_of(hashes, 1, self.workers)

@@ -9,25 +9,25 @@ import numpy as np
 from .._jit import COMPILED
 from .consistent_hash import ConsistentHash
 from .construct import construct
-from .history import RESOURCES, max_to_mean
 from .largest_first import largest_first
 from .partition_function import PartitionFunction, UniformHash
+from .result import max_to_mean
 
 
 def predict_placements(keys: Sequence[tuple[int, float]], workers: int, theta: float) -> dict[str, float]:
     """Return the predicted max/mean of rows per worker under each placement.
 
-    All rows whose key is not known count as spread by the hash.
+    Rows of all other keys are assumed to be spread evenly by the hash.
 
     Args:
         keys: 64-bit hash and share of all rows of the heavy keys, each one once.
         workers: n.
-        theta: share from which ``level`` looks at a key.
+        theta: ``level`` considers keys of at least this share.
 
     Returns:
-        By strategy: ``hash``; ``consistent``; ``offgreedy``, which places these keys largest first; and ``level``. Here
-        level starts from the consistent hash, as there is no function in use. Where numba is not installed, it is left
-        out, since it would take minutes.
+        By strategy: ``hash``; ``consistent``; ``offgreedy``, which places these keys largest first; and ``level``,
+        which starts from the consistent hash, because no function is in use. Without numba, ``level`` is left out: it
+        would take minutes.
 
     >>> {name: round(value, 1) for name, value in predict_placements([(7, 0.5)], workers=4, theta=0.05).items()}
     {'hash': 2.5, 'consistent': 2.5, 'offgreedy': 2.5, 'level': 2.5}
@@ -41,5 +41,5 @@ def predict_placements(keys: Sequence[tuple[int, float]], workers: int, theta: f
         "offgreedy": largest_first(hashes, shares, workers, replicas=0),
     }
     if COMPILED:
-        functions["level"] = construct(hashes[head], shares[head], workers, algorithm="level", resources=RESOURCES)
+        functions["level"] = construct(hashes[head], shares[head], workers, algorithm="level")
     return {name: max_to_mean(function, hashes, shares) for name, function in functions.items()}

@@ -4,14 +4,14 @@ Gedik, "Partitioning functions for stateful data parallelism in stream processin
 Algorithm 4. A step takes O(R^2 + R N) for R tracked keys and N workers: where the paper keeps loads in balanced trees,
 at log N a candidate, the three highest and lowest loads are enough here.
 
-The gain is the fall of the utility by the frequency moved. The fall is counted from the utility of the mapping at hand;
+The gain is the fall of the utility by the frequency moved. The fall is counted from the utility of the present mapping;
 the paper's listing overwrites that utility while it still compares candidates. A step may have a negative gain, but it
 must lower the balance penalty. Of steps with equal gains, the one that moves more is taken: the paper does not say
 which.
 
 `level` goes beyond the paper: a step may also leave the penalty as it is, if it narrows the gap between two workers of
-which one is a fullest or an emptiest one. Where counts tie and two workers are the emptiest, as after two were added,
-no single move lowers the penalty, and Algorithm 4 ends.
+which one is a fullest or an emptiest one. Algorithm 4 ends too early if two workers are equally empty, for example
+after two workers were added: then no single move lowers the penalty.
 """
 
 from __future__ import annotations
@@ -19,39 +19,37 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from .._jit import inlined, jit
 from .._sort import ascending
-from ..splitting.compiled_hash import Ints, Longs
-from .resources import Floats
+from ..arrays import Floats, Int32s, Int64s
 from .utility import Problem, geometric_mean, migration_of, utility_of
 
 MAX_MOVES = 5
 """How often readj may move one key, the c of section 4.2.4. It bounds the time, and may end the search early."""
 
 SUM_ERROR = 1e-12
-"""By which part of a load two sums of the same numbers may differ."""
+"""Two sums of the same numbers may differ by this part of a load."""
 
 GAIN_ERROR = 1e-9
-"""By which part of a gain two equal gains may differ."""
+"""Two equal gains may differ by this part of a gain."""
 
 
 class Mapping(NamedTuple):
-    """The mapping at hand, and what all steps from it have in common."""
+    """The present mapping, and what all steps from it share."""
 
     loads: Floats
     """L_k(i), shape (K, N)."""
-    ranked: npt.NDArray[np.int64]
+    ranked: Int64s
     """Workers by ascending load, shape (K, N)."""
-    members: Longs
+    members: Int64s
     """Keys by worker, shape (R,)."""
-    edges: Longs
+    edges: Int64s
     """Where the members of each worker begin, shape (N + 1,)."""
     scale: float
     """The factor from a product of load differences to a product of balance penalties."""
     product: float
-    """Of the balance penalties of all resources."""
+    """The product of the balance penalties of all resources."""
     moved: float
     """m: the state that moves."""
     utility: float
@@ -74,19 +72,19 @@ class Step(NamedTuple):
 
 
 @jit
-def readj(problem: Problem) -> Ints:
+def readj(problem: Problem) -> Int32s:
     """Return the worker of each tracked key by Algorithm 4, shape (R,)."""
     return _readjusted(problem, False)
 
 
 @jit
-def level(problem: Problem) -> Ints:
+def level(problem: Problem) -> Int32s:
     """Return the worker of each tracked key by readj with steps that level workers that tie, shape (R,)."""
     return _readjusted(problem, True)
 
 
 @jit
-def _readjusted(problem: Problem, levels: bool) -> Ints:
+def _readjusted(problem: Problem, levels: bool) -> Int32s:
     placed = problem.old.copy()
     moves_left = np.full(len(placed), MAX_MOVES, np.int32)
     moved = problem.moved + (problem.state * problem.gone).sum()
@@ -103,7 +101,7 @@ def _readjusted(problem: Problem, levels: bool) -> Ints:
 
 
 @jit
-def _mapping(problem: Problem, placed: Ints, moved: float) -> Mapping:
+def _mapping(problem: Problem, placed: Int32s, moved: float) -> Mapping:
     resources, workers = len(problem.usage), problem.workers
     loads = np.zeros((resources, workers))
     ranked = np.empty((resources, workers), np.int64)
@@ -118,11 +116,20 @@ def _mapping(problem: Problem, placed: Ints, moved: float) -> Mapping:
     product *= scale
     utility = utility_of(problem.utility, geometric_mean(product, resources), moved / problem.ideal)
     members, edges = _by_worker(placed, workers)
-    return Mapping(loads, ranked, members, edges, scale, product, moved, utility)
+    return Mapping(
+        loads=loads,
+        ranked=ranked,
+        members=members,
+        edges=edges,
+        scale=scale,
+        product=product,
+        moved=moved,
+        utility=utility,
+    )
 
 
 @jit
-def _by_worker(placed: Ints, workers: int) -> tuple[Longs, Longs]:
+def _by_worker(placed: Int32s, workers: int) -> tuple[Int64s, Int64s]:
     """Return the keys by worker, and where the keys of each worker begin."""
     edges = np.zeros(workers + 1, np.int64)
     for worker in placed:
@@ -138,16 +145,18 @@ def _by_worker(placed: Ints, workers: int) -> tuple[Longs, Longs]:
 
 
 @jit
-def _best_step(problem: Problem, mapping: Mapping, moves_left: Ints, levels: bool) -> Step:
+def _best_step(problem: Problem, mapping: Mapping, moves_left: Int32s, levels: bool) -> Step:
     resources = len(problem.usage)
     high, low = np.empty(resources), np.empty(resources)
-    best = Step(-np.inf, 0.0, 0.0, -1, -1, -1)
+    best = Step(gain=-np.inf, distance=0.0, moved=0.0, key=-1, other=-1, worker=-1)
     for i in range(problem.workers):
         for j in range(problem.workers):
             if i != j:
-                _extremes_of_others(mapping, i, j, high, low)
+                _extremes_of_others(mapping, i, j, high=high, low=low)
                 max_gap = _gap_to_narrow(mapping, i, j) if levels else 0.0
-                best = _best_step_between(problem, mapping, moves_left, i, j, high, low, max_gap, best)
+                best = _best_step_between(
+                    problem, mapping, moves_left, i=i, j=j, high=high, low=low, max_gap=max_gap, best=best
+                )
     return best
 
 
@@ -169,7 +178,7 @@ def _extremes_of_others(mapping: Mapping, i: int, j: int, high: Floats, low: Flo
 def _best_step_between(
     problem: Problem,
     mapping: Mapping,
-    moves_left: Ints,
+    moves_left: Int32s,
     i: int,
     j: int,
     high: Floats,
@@ -209,7 +218,7 @@ def _best_step_between(
             # Gains are equal wherever one end of a linear load moves. Larger steps then need fewer of them.
             margin = GAIN_ERROR * abs(gain)
             if gain > best.gain + margin or (gain >= best.gain - margin and distance > best.distance):
-                best = Step(gain, distance, moved, key, other, j)
+                best = Step(gain=gain, distance=distance, moved=moved, key=key, other=other, worker=j)
     return best
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from .._jit import jit
-from ..splitting.compiled_hash import Ints
+from ..arrays import Int32s
 from .best_worker import add_key, best_worker, no_loads
 from .utility import Problem
 
 
 @jit
-def scan(problem: Problem) -> Ints:
+def scan(problem: Problem) -> Int32s:
     """Return the worker of each tracked key, shape (R,)."""
     placed = np.empty(len(problem.frequency), np.int32)
     loads = no_loads(problem)

@@ -6,10 +6,12 @@ from pathlib import Path
 
 from ..errors import SaltwiseError, SaltwiseValueError
 from ..versioned_json import VersionedJsonError, dump_versioned, load_versioned, replace_file
+from .aims import Aims
 from .function_json import PartitionFormatError
-from .history import RESOURCES, Aims, Placement, PlacementHistory, Weights
+from .history import PlacementHistory
 from .partition_function import PartitionFunction
-from .resources import ALPHA, SIGMA
+from .result import Placement
+from .weights import Weights
 
 FORMAT = "saltwise placement store"
 VERSION = 1
@@ -58,13 +60,13 @@ class PlacementStore:
     def __init__(
         self,
         path: str | Path,
-        resources: str = RESOURCES,
-        alpha: float = ALPHA,
-        sigma: float = SIGMA,
-        utility: str = "APM",
-        domain: int | None = None,
+        resources: str = Aims.resources,
+        alpha: float = Aims.alpha,
+        sigma: float = Aims.sigma,
+        utility: str = Aims.utility,
+        domain: int | None = Aims.domain,
     ) -> None:
-        self.aims = Aims(resources, alpha, sigma, utility, domain)
+        self.aims = Aims(resources=resources, alpha=alpha, sigma=sigma, utility=utility, domain=domain)
         self.path = local_folder(path)
 
     @property

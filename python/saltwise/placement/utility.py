@@ -10,11 +10,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from .._jit import inlined
-from ..splitting.compiled_hash import Ints
-from .resources import Floats
+from ..arrays import Bools, Floats, Int32s
 
 A, APM, APLM, ATM, ATLM = range(5)
 UTILITIES = {"A": A, "APM": APM, "APLM": APLM, "ATM": ATM, "ATLM": ATLM}
@@ -22,7 +20,7 @@ UTILITIES = {"A": A, "APM": APM, "APLM": APLM, "ATM": ATM, "ATLM": ATLM}
 
 
 class Problem(NamedTuple):
-    """What scan, redist and readj are given. Tracked keys come by descending frequency."""
+    """The input of scan, redist and readj. Tracked keys come by descending frequency."""
 
     workers: int
     theta: float
@@ -34,9 +32,9 @@ class Problem(NamedTuple):
     """beta_k(f(d)) of each resource k that is not constant, shape (K, R)."""
     state: Floats
     """beta_s(f(d)), the cost of moving each key; 0 where no function is in use yet."""
-    old: Ints
+    old: Int32s
     """p(t)(d), or H_c(d) where that worker is gone or no function is in use yet."""
-    gone: npt.NDArray[np.bool_]
+    gone: Bools
     """Whether the worker p(t)(d) is gone, so that the key must move."""
     moved: float
     """m: the state that moves because its keys are no longer tracked."""
@@ -46,7 +44,7 @@ class Problem(NamedTuple):
 
 @inlined
 def utility_of(utility: int, rho: float, gamma: float) -> float:
-    """U(rho, gamma), for one of `UTILITIES`."""
+    """U(rho, gamma), for a number in `UTILITIES`."""
     if utility == APM:
         return rho + gamma
     if utility == APLM:
@@ -60,7 +58,7 @@ def utility_of(utility: int, rho: float, gamma: float) -> float:
 
 @inlined
 def geometric_mean(product: float, resources: int) -> float:
-    """The mean of so many numbers, at most 3, from their product. A root is faster than a power."""
+    """The geometric mean of at most 3 numbers, from their product. A root is faster than a power."""
     return float(np.cbrt(product)) if resources == 3 else math.sqrt(product) if resources == 2 else product
 
 

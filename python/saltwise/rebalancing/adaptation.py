@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..arrays import Int64s
 from ..errors import SaltwiseValueError
-from .cluster import Cluster, Ints, Resource
+from .cluster import Cluster, Resource
 
-Allocation = Callable[[Cluster], Ints]
+Allocation = Callable[[Cluster], Int64s]
 """keyGroupAlloc(): an algorithm that gives each key group a node, such as the MILP with its limits."""
 
 
@@ -25,11 +26,11 @@ class Period(NamedTuple):
 
     cluster: Cluster
     """The new allocation, on the nodes that exist after the period."""
-    terminated: Ints
+    terminated: Int64s
     """The nodes that are gone, by their old numbers. The others are numbered anew, in the same order."""
     added: int
-    """How many nodes are new. They have the highest numbers."""
-    marked: Ints
+    """How many nodes are new. Their numbers are the highest."""
+    marked: Int64s
     """The nodes that are to be removed, by their new numbers."""
 
 
@@ -73,26 +74,26 @@ def adapt(cluster: Cluster, allocate: Allocation, min_load: float, max_load: flo
 
 
 def _scale(plan: Cluster, min_load: float, max_load: float) -> Cluster:
-    """Return the cluster with as many nodes as the load needs."""
+    """Return the cluster with as many nodes as the load needs. Nodes to remove are marked."""
     mean, staying = plan.mean, int(plan.staying.sum())
     if min_load <= mean <= max_load:
         return plan
     needed = max(1, math.ceil(mean * staying / ((min_load + max_load) / 2)))
     if needed > staying:
-        back = min(needed - staying, len(plan.kill))
-        return _with(replace(plan, kill=plan.kill[back:]), needed - staying - back)
+        unmarked = min(needed - staying, len(plan.kill))
+        return _with(replace(plan, kill=plan.kill[unmarked:]), needed - staying - unmarked)
     loads = np.where(plan.staying, plan.loads(), np.inf)
     return replace(plan, kill=np.append(plan.kill, np.argsort(loads, kind="stable")[: staying - needed]))
 
 
-def _without(cluster: Cluster, gone: Ints) -> Cluster:
+def _without(cluster: Cluster, terminated: Int64s) -> Cluster:
     """Return the cluster without these empty nodes. The others are numbered anew, in the same order."""
-    keep = np.setdiff1d(np.arange(cluster.nodes), gone)
+    keep = np.setdiff1d(np.arange(cluster.nodes), terminated)
     return replace(
         cluster,
         nodes=len(keep),
         node=np.searchsorted(keep, cluster.node),
-        kill=np.searchsorted(keep, np.setdiff1d(cluster.kill, gone)),
+        kill=np.searchsorted(keep, np.setdiff1d(cluster.kill, terminated)),
         capacity=cluster.capacity[keep],
         resources=tuple(Resource(usage, limit[keep]) for usage, limit in cluster.resources),
     )

@@ -8,26 +8,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from ..errors import SaltwiseValueError, check_whole
-from .cluster import Cluster, Floats, Ints, Resource
+from ..arrays import Bools, Floats, Int64s
+from ..errors import check_positive, check_whole
+from .cluster import Cluster, Resource
 from .cola import check_traffic
 from .milp import InfeasibleError, OutOfTimeError, milp
 from .traffic import Traffic, graph_part
 
-Bools = NDArray[np.bool_]
-
 
 class _Pairs(NamedTuple):
-    """Pairs of key groups that send each other much: shape (pairs,) each."""
+    """Pairs of key groups of which one sends the other much."""
 
-    one: Ints
-    other: Ints
+    sender: Int64s
+    """Of each pair, shape (pairs,), like the fields below."""
+    receiver: Int64s
     rate: Floats
 
 
@@ -42,7 +41,7 @@ def albic(
     sf: float = 1.5,
     seconds: float = 5.0,
     max_migr_cost: float | None = None,
-) -> Ints:
+) -> Int64s:
     """Return an allocation that keeps collocated pairs, collocates one more, and is balanced by the MILP.
 
     Step 1 finds the pairs that send much. Step 2 makes units of those that are collocated. Step 3 brings the units of
@@ -73,24 +72,24 @@ def albic(
     """
     check_traffic(cluster, traffic, max_ld)
     budget = _budget(cluster, max_migrations, max_migr_cost)
-    for name, given in (("max_pl", max_pl), ("step_pl", step_pl), ("sf", sf)):
-        if not 0 < given < float("inf"):
-            raise SaltwiseValueError(f"{name} is {given!r}; it must be a number above 0.")
+    for name, value in (("max_pl", max_pl), ("step_pl", step_pl), ("sf", sf)):
+        check_positive(name, value)
     pairs = _scores(traffic, sf)
-    collocated = cluster.node[pairs.one] == cluster.node[pairs.other]
+    limits: dict[str, Any] = {"max_migrations": max_migrations, "max_migr_cost": max_migr_cost}
+    on_one_node = _collocated(cluster, pairs)
+    collocated = _Pairs(pairs.sender[on_one_node], pairs.receiver[on_one_node], pairs.rate[on_one_node])
     while max_pl > 0:
-        unit = _maintain(cluster, traffic, pairs, collocated, budget, max_pl)
-        pins = _improve(cluster, pairs, collocated, unit, rng)
+        unit = _maintain(cluster, traffic, collocated, max_pl=max_pl, budget=budget)
+        pins = _improve(cluster, pairs, unit, rng)
         try:
-            units = _units(cluster, unit)
-            sizes = np.bincount(unit)
-            node = milp(units, max_migrations, max_migr_cost, pins, seconds, sizes).node[unit]
+            units, sizes = _units(cluster, unit), np.bincount(unit)
+            node = milp(units, **limits, pins=pins, seconds=seconds, sizes=sizes).node[unit]
         except (InfeasibleError, OutOfTimeError):
             node = None  # smaller units may do
         if node is not None and cluster.load_distance(node) <= max_ld:
             return node
         max_pl -= step_pl
-    return milp(cluster, max_migrations, max_migr_cost, seconds=seconds).node
+    return milp(cluster, **limits, seconds=seconds).node
 
 
 def _budget(cluster: Cluster, max_migrations: int | None, max_migr_cost: float | None) -> Floats:
@@ -100,8 +99,7 @@ def _budget(cluster: Cluster, max_migrations: int | None, max_migr_cost: float |
         check_whole("max_migrations", max_migrations)
         parts.append(np.full(len(cluster.load), 1 / max_migrations))
     if max_migr_cost is not None:
-        if not 0 < max_migr_cost < float("inf"):
-            raise SaltwiseValueError(f"max_migr_cost is {max_migr_cost!r}; it must be a number above 0.")
+        check_positive("max_migr_cost", max_migr_cost)
         parts.append(cluster.cost / max_migr_cost)
     return np.array(parts)
 
@@ -119,14 +117,15 @@ def _scores(traffic: Traffic, sf: float) -> _Pairs:
     return _Pairs(sent.row[much], sent.col[much], sent.data[much])
 
 
-def _maintain(
-    cluster: Cluster, traffic: Traffic, pairs: _Pairs, collocated: Bools, budget: Floats, max_pl: float
-) -> Ints:
+def _collocated(cluster: Cluster, pairs: _Pairs) -> Bools:
+    """Return which pairs are on one node."""
+    return np.asarray(cluster.node[pairs.sender] == cluster.node[pairs.receiver])
+
+
+def _maintain(cluster: Cluster, traffic: Traffic, pairs: _Pairs, *, max_pl: float, budget: Floats) -> Int64s:
     """Step 2: return the unit of each key group: sets of collocated pairs, cut where they are too large to migrate."""
     groups = len(cluster.load)
-    joined = sparse.csr_array(
-        (np.ones(int(collocated.sum())), (pairs.one[collocated], pairs.other[collocated])), (groups, groups)
-    )
+    joined = sparse.csr_array((np.ones(len(pairs.rate)), (pairs.sender, pairs.receiver)), (groups, groups))
     _, set_of = sparse.csgraph.connected_components(joined, directed=False)
     order = np.argsort(set_of, kind="stable")
     unit = np.empty(groups, dtype=np.int64)
@@ -135,10 +134,10 @@ def _maintain(
     while todo:
         members = todo.pop()
         taken = budget[:, members].sum(axis=1)
-        most, load = int(np.argmax(taken)), float(cluster.load[members].sum()) / max_pl
-        parts = max(math.ceil(taken[most]), math.ceil(load))
+        tightest, load = int(np.argmax(taken)), float(cluster.load[members].sum()) / max_pl
+        parts = max(math.ceil(taken[tightest]), math.ceil(load))
         if parts > 1 and len(members) > 1:
-            weight = budget[most, members] if taken[most] > load else cluster.load[members]
+            weight = budget[tightest, members] if taken[tightest] > load else cluster.load[members]
             todo += graph_part(traffic.out, members, weight, parts)
         else:
             unit[members] = units
@@ -146,27 +145,25 @@ def _maintain(
     return unit
 
 
-def _improve(
-    cluster: Cluster, pairs: _Pairs, collocated: Bools, unit: Ints, rng: np.random.Generator
-) -> dict[int, int]:
+def _improve(cluster: Cluster, pairs: _Pairs, unit: Int64s, rng: np.random.Generator) -> dict[int, int]:
     """Step 3: return where to pin the units of the pair that sends most of those not collocated."""
     stay = cluster.staying[cluster.node]
-    apart = np.flatnonzero(~collocated & stay[pairs.one] & stay[pairs.other])
+    apart = np.flatnonzero(~_collocated(cluster, pairs) & stay[pairs.sender] & stay[pairs.receiver])
     if not len(apart):
         return {}
     sending_most = apart[pairs.rate[apart] == pairs.rate[apart].max()]
     chosen = int(rng.choice(sending_most))
-    both = [int(pairs.one[chosen]), int(pairs.other[chosen])]
+    both = [int(pairs.sender[chosen]), int(pairs.receiver[chosen])]
     size = np.bincount(unit)
     in_partition = [g for g in both if size[unit[g]] > 1]
     loads = cluster.loads()
     candidates = in_partition if len(in_partition) == 1 else both
-    there = int(min((cluster.node[g] for g in candidates), key=lambda i: loads[i]))
-    return {int(unit[g]): there for g in both}
+    node = int(min((cluster.node[g] for g in candidates), key=lambda i: loads[i]))
+    return {int(unit[g]): node for g in both}
 
 
-def _units(cluster: Cluster, unit: Ints) -> Cluster:
-    """Return the cluster with units for key groups."""
+def _units(cluster: Cluster, unit: Int64s) -> Cluster:
+    """Return the cluster with units in place of key groups."""
     _, first = np.unique(unit, return_index=True)
     return replace(
         cluster,

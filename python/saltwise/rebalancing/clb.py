@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import SaltwiseValueError, check_whole
-from .cluster import Ints, checked
+from ..arrays import Int64s, checked_numbers
+from ..errors import SaltwiseValueError, check_number, check_whole
 
 _ROUNDING = 1e-12
 
@@ -19,22 +19,22 @@ THETA = 0.5
 """The paper allows 0 <= theta < 1, which is a correlation, and names none."""
 
 
-def clb(series: Any, n: int, theta: float = THETA) -> Ints:
+def clb(series: Any, n: int, theta: float = THETA) -> Int64s:
     """Return an assignment for the next m windows under which the loads of m windows vary little (equation 5).
 
     It starts with all substreams in one set. The weight of a substream is the sum of its covariances with those of its
     set that correlate with it by at least theta. Each run takes the substream s_k with the largest weight, and moves
-    these others to a new set. It ends with n sets, or when no two substreams of a set correlate so much. Then some
-    instances stay empty.
+    these others to a new set. It ends with n sets, or earlier if no two substreams of a set correlate by theta. Then
+    some instances stay empty.
 
-    The paper compares a covariance with theta. Covariances grow with the square of the loads, so below 1 all of them
-    that are positive would count, and independent substreams would be halved at each split. So theta is compared with
+    The paper compares a covariance with theta. But covariances grow with the square of the loads. With a theta below
+    1 all positive ones would count, and independent substreams would be halved at each split. So theta is compared with
     the covariance of loads in units of their deviations.
 
     Args:
         series: X, the rows of each substream in each window, shape (m, p), m > 1.
         n: the number of instances.
-        theta: substreams that correlate so much are kept apart; 0 <= theta < 1.
+        theta: substreams are kept apart if they correlate by at least this much; 0 <= theta < 1.
 
     Returns:
         The instance of each substream, 0 ... n - 1, shape (p,).
@@ -50,9 +50,8 @@ def clb(series: Any, n: int, theta: float = THETA) -> Ints:
     if windows.ndim != 2 or len(windows) < 2:
         raise SaltwiseValueError(f"series has the shape {windows.shape}; it must be at least two windows of loads.")
     for window in windows:
-        checked("load", window)
-    if not 0 <= theta < 1:
-        raise SaltwiseValueError(f"theta is {theta!r}; it must be a number from 0 to below 1.")
+        checked_numbers("load", window)
+    check_number("theta", theta, lambda share: 0 <= share < 1, "a number from 0 to below 1")
     covariance = np.atleast_2d(np.cov(windows, rowvar=False, bias=True))
     deviation = np.sqrt(covariance.diagonal())
     # Of loads that do not correlate, rounding leaves about 1e-16.

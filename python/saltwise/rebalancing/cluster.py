@@ -10,12 +10,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..arrays import Bools, Floats, Int64s, checked_numbers
 from ..errors import SaltwiseValueError, check_whole
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class Resource(NamedTuple):
@@ -36,7 +33,7 @@ class Cluster:
         node: q: the node of each key group, 0 ... |N| - 1.
         nodes: |N|.
         cost: mc_k: the cost of migrating each key group; 1 each if not given.
-        kill: the nodes that are marked for removal (B).
+        kill: B: the nodes that are marked for removal.
         capacity: the factor of all loads on each node, above 0: 2 if the node is half as fast; 1 each if not given.
         resources: further resources, of which each node has a limited amount.
 
@@ -60,9 +57,11 @@ class Cluster:
 
     def __post_init__(self) -> None:
         check_whole("nodes", self.nodes)
-        load = checked("load", self.load)
-        cost = np.ones(len(load)) if self.cost is None else checked("cost", self.cost, len(load))
-        capacity = np.ones(self.nodes) if self.capacity is None else checked("capacity", self.capacity, self.nodes)
+        load = checked_numbers("load", self.load)
+        cost = np.ones(len(load)) if self.cost is None else checked_numbers("cost", self.cost, len(load))
+        capacity = np.ones(self.nodes)
+        if self.capacity is not None:
+            capacity = checked_numbers("capacity", self.capacity, self.nodes)
         if (capacity == 0).any():
             raise SaltwiseValueError(f"capacity of node {int(np.argmin(capacity))} is 0; it must be above 0.")
         kill = np.unique(np.asarray(self.kill, dtype=np.int64))
@@ -73,17 +72,17 @@ class Cluster:
         if len(kill) == self.nodes:
             raise SaltwiseValueError(f"kill names all {self.nodes} nodes; at least one must stay.")
         resources = tuple(
-            Resource(checked("usage", usage, len(load)), checked("limit", limit, self.nodes))
+            Resource(checked_numbers("usage", usage, len(load)), checked_numbers("limit", limit, self.nodes))
             for usage, limit in self.resources
         )
-        node = checked_allocation("node", self.node, len(load), self.nodes)
+        node = checked_allocation("node", self.node, groups=len(load), nodes=self.nodes)
         fields = {"load": load, "node": node, "cost": cost, "kill": kill, "capacity": capacity, "resources": resources}
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 
     @property
-    def staying(self) -> NDArray[np.bool_]:
-        """Whether each node is one of A: not marked for removal."""
+    def staying(self) -> Bools:
+        """Whether each node is in A: not marked for removal."""
         staying = np.ones(self.nodes, dtype=bool)
         staying[self.kill] = False
         return staying
@@ -104,7 +103,7 @@ class Cluster:
         """Return the largest difference between the load of a node of A and the mean (4.3.1)."""
         return float(np.abs(self.loads(node)[self.staying] - self.mean).max())
 
-    def moved(self, node: Any) -> NDArray[np.bool_]:
+    def moved(self, node: Any) -> Bools:
         """Return which key groups migrate when the allocation becomes this one."""
         return np.asarray(self.node != np.asarray(node))
 
@@ -118,28 +117,7 @@ def loads_of(load: Floats, node: Any, nodes: int) -> Floats:
     return np.bincount(np.asarray(node), load, nodes).astype(float)
 
 
-def checked(name: str, given: Any, length: int | None = None) -> Floats:
-    """Return numbers of at least 0 as an array.
-
-    Raises:
-        SaltwiseValueError: there are no numbers or not as many as needed, or one is negative, NaN or infinite.
-
-    >>> checked("load", [1, 2])
-    array([1., 2.])
-    """
-    numbers = np.asarray(given, dtype=float)
-    if numbers.ndim != 1 or len(numbers) == 0 or length not in (None, len(numbers)):
-        needed = "a flat list of at least one number" if length is None else f"a flat list of {length} numbers"
-        raise SaltwiseValueError(f"{name} has the shape {numbers.shape}; it must be {needed}.")
-    wrong = np.flatnonzero(~(np.isfinite(numbers) & (numbers >= 0)))
-    if len(wrong):
-        raise SaltwiseValueError(
-            f"{name} {int(wrong[0])} is {float(numbers[wrong[0]])}; it must be a finite number of at least 0."
-        )
-    return numbers
-
-
-def checked_allocation(name: str, given: Any, groups: int, nodes: int) -> Ints:
+def checked_allocation(name: str, allocation: Any, groups: int, nodes: int) -> Int64s:
     """Return the node of each key group as an array.
 
     Raises:
@@ -148,7 +126,7 @@ def checked_allocation(name: str, given: Any, groups: int, nodes: int) -> Ints:
     >>> checked_allocation("node", [1, 0], groups=2, nodes=2)
     array([1, 0])
     """
-    node = np.asarray(given)
+    node = np.asarray(allocation)
     if node.shape != (groups,) or node.dtype.kind not in "iu":
         raise SaltwiseValueError(
             f"{name} is of type {node.dtype} and shape {node.shape}; it must be {groups} whole numbers."

@@ -11,12 +11,13 @@ import heapq
 
 import numpy as np
 
-from ..errors import SaltwiseValueError
-from .cluster import Cluster, Ints
+from ..arrays import Int64s
+from ..errors import SaltwiseValueError, check_not_negative
+from .cluster import Cluster
 from .traffic import Traffic, graph_part
 
 
-def cola(cluster: Cluster, traffic: Traffic, max_ld: float = 10.0) -> Ints:
+def cola(cluster: Cluster, traffic: Traffic, max_ld: float = 10.0) -> Int64s:
     """Return an allocation with a load distance of at most max_ld, if splitting into single key groups gives one.
 
     All key groups are one part at first. While the load distance is too large, the part with the highest load is cut
@@ -49,7 +50,7 @@ def cola(cluster: Cluster, traffic: Traffic, max_ld: float = 10.0) -> Ints:
         parts += graph_part(traffic.out, part, cluster.load[part], 2)
 
 
-def _placed(cluster: Cluster, parts: list[Ints], loads: list[float]) -> Ints:
+def _placed(cluster: Cluster, parts: list[Int64s], loads: list[float]) -> Int64s:
     heap = [(0.0, int(i)) for i in np.flatnonzero(cluster.staying)]
     node = np.empty(len(cluster.load), dtype=np.int64)
     for j in sorted(range(len(parts)), key=lambda j: -loads[j]):
@@ -60,10 +61,13 @@ def _placed(cluster: Cluster, parts: list[Ints], loads: list[float]) -> Ints:
 
 
 def check_traffic(cluster: Cluster, traffic: Traffic, max_ld: float) -> None:
-    """Raise a SaltwiseValueError unless the traffic is that of the cluster's key groups, and max_ld is at least 0."""
+    """Raise unless the traffic is that of the cluster's key groups, and max_ld is at least 0.
+
+    Raises:
+        SaltwiseValueError: one of them is not.
+    """
     if len(traffic.operator) != len(cluster.load):
         raise SaltwiseValueError(
             f"traffic is of {len(traffic.operator)} key groups; it must be of the cluster's {len(cluster.load)}."
         )
-    if not 0 <= max_ld < float("inf"):
-        raise SaltwiseValueError(f"max_ld is {max_ld!r}; it must be a number of at least 0.")
+    check_not_negative("max_ld", max_ld)

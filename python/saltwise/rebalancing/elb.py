@@ -12,16 +12,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..arrays import Bools, Floats, Int64s, checked_numbers
 from ..errors import SaltwiseValueError, check_whole
-from .cluster import Floats, Ints, checked, checked_allocation, loads_of
+from .cluster import checked_allocation, loads_of
 
 
 class Eager(NamedTuple):
     """What ELB decides."""
 
-    instance: Ints
+    instance: Int64s
     """F_2: the instance of each substream, shape (p,)."""
-    instances: Ints
+    instances: Int64s
     """I: the pi instances in use. Numbers of at least n are new instances."""
 
 
@@ -29,8 +30,9 @@ def elb(load: Any, instance: Any, n: int, lower: float, upper: float) -> Eager:
     """Return an assignment in which no instance has more than u, moving as little as it can.
 
     pi = ceil(2 w / (u + v)) instances share the whole load w: new instances are added, or the least loaded ones give
-    away all they have. An instance above the average w / pi is overloaded, and gives away its largest substreams while
-    it stays above. Largest first, each goes to the least loaded of the instances that are not overloaded, until it is.
+    away all they have. An instance above the average w / pi is overloaded. It gives away its largest substreams, as
+    long as it stays above the average. These go, largest first, to the least loaded instance, until that is overloaded
+    too.
 
     Args:
         load: Y_t, the rows of each substream in the latest window, shape (p,).
@@ -51,8 +53,8 @@ def elb(load: Any, instance: Any, n: int, lower: float, upper: float) -> Eager:
     array([0, 1, 2])
     """
     check_whole("n", n)
-    load = checked("load", load)
-    instance = checked_allocation("instance", instance, len(load), n).copy()
+    load = checked_numbers("load", load)
+    instance = checked_allocation("instance", instance, groups=len(load), nodes=n).copy()
     if not 0 <= lower < upper < math.inf:
         raise SaltwiseValueError(f"lower and upper are {lower:g} and {upper:g}; they must be 0 <= lower < upper.")
     largest = int(np.argmax(load))
@@ -68,27 +70,33 @@ def elb(load: Any, instance: Any, n: int, lower: float, upper: float) -> Eager:
     loads = loads_of(load, instance, max(n, pi))
     removed = np.argsort(loads[:n], kind="stable")[: max(0, n - pi)]
     used = np.setdiff1d(np.arange(max(n, pi)), removed)
-    # Sums differ in their last bits with their order. The least loaded instance is not above the average.
+    # The last bits of a sum depend on its order. The least loaded instance is never above the average.
     average = max(total / pi, loads[used].min())
     queue = np.isin(instance, removed)
     for overloaded in used[loads[used] > average]:
-        queue |= _given(load, instance == overloaded, loads[overloaded] - average)
+        queue |= _given_away(load, instance == overloaded, loads[overloaded] - average)
     underloaded = [(loads[j], j) for j in used if loads[j] <= average]
     heapq.heapify(underloaded)
     for i in sorted(np.flatnonzero(queue), key=lambda i: (-load[i], i)):
         least, j = heapq.heappop(underloaded)
         instance[i] = j
-        # What is left to place fits below the average, apart from rounding: one instance always stays.
+        # One instance always stays: apart from rounding, what is left to place fits below the average.
         if least + load[i] <= average or not underloaded:
             heapq.heappush(underloaded, (least + load[i], j))
     return Eager(instance, used)
 
 
-def _given(load: Floats, mine: np.ndarray, threshold: float) -> np.ndarray:
-    """Return the substreams that an overloaded instance gives away: each time the largest one within the threshold."""
-    given = np.zeros(len(load), dtype=bool)
-    for i in sorted(np.flatnonzero(mine), key=lambda i: (-load[i], i)):
+def _given_away(load: Floats, own: Bools, threshold: float) -> Bools:
+    """Return which substreams an overloaded instance gives away: the largest ones, as far as the threshold allows.
+
+    Args:
+        load: of each substream.
+        own: whether each substream is the instance's.
+        threshold: how much load it may give away.
+    """
+    is_given_away = np.zeros(len(load), dtype=bool)
+    for i in sorted(np.flatnonzero(own), key=lambda i: (-load[i], i)):
         if 0 < load[i] <= threshold:
-            given[i] = True
+            is_given_away[i] = True
             threshold -= load[i]
-    return given
+    return is_given_away

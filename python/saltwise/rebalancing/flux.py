@@ -1,4 +1,4 @@
-"""Flux: the fullest node gives its biggest suitable key group to the emptiest node, the second to the last but one, ...
+"""Flux: the fullest node gives a key group to the emptiest one, the second fullest to the second emptiest, and so on.
 
 Shah et al., "Flux: An Adaptive Partitioning Operator for Continuous Query Systems", ICDE 2003, as Madsen, Zhou, Cao,
 "Integrative Dynamic Reconfiguration in a Parallel Stream Processing Engine", section 2.2, sum it up.
@@ -10,11 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..arrays import Int64s
 from ..errors import check_whole
-from .cluster import Cluster, Ints
+from .cluster import Cluster
 
 
-def flux(cluster: Cluster, max_migrations: int) -> Ints:
+def flux(cluster: Cluster, max_migrations: int) -> Int64s:
     """Return the node of each key group after one adaptation period of Flux.
 
     Nodes are sorted by load and paired from both ends. Each pair moves at most one key group: the biggest one
@@ -45,7 +46,7 @@ def flux(cluster: Cluster, max_migrations: int) -> Ints:
     return np.asarray(node)
 
 
-def repeated(cluster: Cluster, max_migrations: int) -> Ints:
+def repeated(cluster: Cluster, max_migrations: int) -> Int64s:
     """Return the allocation of Flux when its pairs take turns until no migration is left.
 
     >>> repeated(Cluster(load=[5, 3, 1, 4], node=[0, 0, 0, 1], nodes=2), max_migrations=3)

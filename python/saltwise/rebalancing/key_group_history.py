@@ -11,24 +11,27 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import Floats
 from ..errors import SaltwiseValueError, check_whole
 from ..placement.costs import migration_cost, relative_imbalance, relative_migration
 from ..placement.function_json import from_json, to_json
-from ..placement.history import KEPT, MOST_ROWS, Placement
+from ..placement.history import MAX_ROWS
 from ..placement.key_groups import KeyGroups
-from .cluster import Cluster, Floats, Ints
+from ..placement.result import KEPT, Placement
+from .cluster import Cluster
 from .rounds import PLANNERS, Budget, Window, decide, rehomed, unevenness
 
 WINDOW = 10
 """Batches over which loads are averaged. The moves of a round must pay within as many."""
 
 MAX_GROUPS = 1_000_000
-"""What is computed for each group stays small: the number may come from a file that somebody else wrote."""
+"""Bounds what is computed for each group: their number may come from a file that somebody else wrote."""
 
 BYTES_PER_ROW = 64.0
-"""Moving so many bytes of a state costs as much as a row of a batch."""
+"""To move this many bytes of a state costs as much as a row of a batch."""
 
 SEED = 1
+"""Of planners that draw."""
 
 
 class KeyGroupHistory:
@@ -63,8 +66,8 @@ class KeyGroupHistory:
     ) -> Placement:
         """Count a batch, and choose the table for it and the next ones.
 
-        Without a table, groups are taken as dealt out to the workers in turn. Moves cost nothing then, and when the
-        number of workers changes.
+        If there is no table yet, the planner starts from groups that are dealt out to the workers in turn. Moves cost
+        nothing then, and nothing when the number of workers changes.
 
         Args:
             rows: of the batch, in each group, shape (p,).
@@ -85,36 +88,16 @@ class KeyGroupHistory:
         before = np.arange(self.groups) % workers if self.function is None else np.array(self.function.table)
         nodes = max(workers, int(before.max()) + 1)
         cluster = Cluster(series.mean(axis=0), before, nodes, state, kill=range(workers, nodes))
-        budget = Budget(self.groups, math.inf, math.inf, math.inf)
+        budget = Budget(self.groups, moves_per_second=math.inf, bytes_per_second=math.inf)
         if self.function is not None and self.function.workers == workers:
-            most = math.inf if max_migration == math.inf else max_migration * float(state.sum()) / workers
-            budget = Budget(self.groups, most, math.inf, BYTES_PER_ROW)
+            max_bytes = math.inf if max_migration == math.inf else max_migration * float(state.sum()) / workers
+            budget = budget._replace(bytes=max_bytes, bytes_per_second=BYTES_PER_ROW)
         table = decide(planner, Window(cluster, series), budget, np.random.default_rng(SEED)).node
         table = rehomed(cluster, table, np.arange(self.groups), np.arange(workers))
         is_first = self.function is None
         made_by = planner if is_first or (table != before).any() else KEPT
         self.function = KeyGroups(workers, key_type, table.tolist())
-        return self._placement(cluster, before, table, made_by, is_first)
-
-    def _placement(self, cluster: Cluster, before: Ints, table: Ints, made_by: str, is_first: bool) -> Placement:
-        assert self.function is not None
-        workers = self.function.workers
-        loads = np.stack([cluster.loads(table)[:workers]] * 3)
-        one, other = before.astype(np.int32), table.astype(np.int32)
-        moved = (
-            relative_migration(one, other, cluster.cost, workers),
-            int((one != other).sum()),
-            migration_cost(one, other, cluster.load),
-        )
-        if is_first:
-            moved = 0.0, 0, 0.0
-        return Placement(
-            self.function,
-            made_by,
-            unevenness(cluster, table),
-            relative_imbalance(loads),
-            *moved,
-        )
+        return _placement(self.function, cluster, made_by, has_moves=not is_first)
 
     def to_content(self) -> dict[str, Any]:
         """Return everything as plain values."""
@@ -140,6 +123,32 @@ class KeyGroupHistory:
             history.function = function
         for rows in content["loads"]:
             history.loads.append(np.array(rows, np.float64).reshape(history.groups))
-            if not ((history.loads[-1] >= 0) & (history.loads[-1] <= MOST_ROWS)).all():
-                raise ValueError(f"a key group has a number of rows that is not from 0 to {MOST_ROWS}")
+            if not ((history.loads[-1] >= 0) & (history.loads[-1] <= MAX_ROWS)).all():
+                raise ValueError(f"a key group has a number of rows that is not from 0 to {MAX_ROWS}")
         return history
+
+
+def _placement(function: KeyGroups, cluster: Cluster, made_by: str, *, has_moves: bool) -> Placement:
+    """Return what a table costs.
+
+    Args:
+        function: with the table.
+        cluster: the loads of the groups, and where they were.
+        made_by: how the table was made.
+        has_moves: whether the groups had states where they were.
+    """
+    workers, table = function.workers, np.array(function.table)
+    loads = cluster.loads(table)[:workers]
+    moves: dict[str, Any] = {"migration": 0.0, "moved_keys": 0, "moved_rows": 0.0}
+    if has_moves:
+        before, after = cluster.node.astype(np.int32), table.astype(np.int32)
+        moves["migration"] = relative_migration(before, after, cluster.cost, workers)
+        moves["moved_keys"] = int((before != after).sum())
+        moves["moved_rows"] = migration_cost(before, after, cluster.load)
+    return Placement(
+        function,
+        made_by,
+        max_to_mean=unevenness(cluster, table),
+        imbalance=relative_imbalance(np.stack([loads] * 3)),
+        **moves,
+    )

@@ -19,11 +19,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize, sparse
 
-from ..errors import SaltwiseError, SaltwiseValueError, check_whole
-from .cluster import Cluster, Floats, Ints, loads_of
+from ..arrays import Bools, Floats, Int64s
+from ..errors import SaltwiseError, SaltwiseValueError, check_not_negative, check_positive, check_whole
+from .cluster import Cluster, loads_of
 
 Rows = list[optimize.LinearConstraint]
 
@@ -31,16 +31,19 @@ W1, W2 = 1.0, 0.01
 """w_1 and w_2 of the objective, w_1 >> w_2."""
 
 GAP = 1e-5
-"""HiGHS may stop this far from the optimum, as a share of the mean load: far below what w_2 is there for."""
+"""HiGHS may stop this far from the optimum, as a share of the mean load. Effects of w_2 are far larger."""
 
-ENOUGH = 1e-3
-"""The search for neighbourhoods stops this far from the bound, as a share of the mean load."""
+SEARCH_GAP = 1e-3
+"""The search in neighbourhoods stops this far from the bound, as a share of the mean load."""
 
-SMALL = 3_000
+MAX_VARIABLES = 3_000
 """A MILP with at most this many binary variables is solved in one step."""
 
-NEIGHBOURS, IDLE = 2, 20
-"""A neighbourhood has twice NEIGHBOURS random nodes. After IDLE of them in a row without improvement, it stops."""
+NEIGHBOURS = 2
+"""A neighbourhood has twice as many random nodes."""
+
+MAX_IDLE = 20
+"""The search stops after so many neighbourhoods in a row without improvement."""
 
 INFEASIBLE = 2
 """HiGHS proved that there is no solution: scipy's status."""
@@ -65,10 +68,19 @@ class OutOfTimeError(SaltwiseError):
 class Solution(NamedTuple):
     """The best allocation found."""
 
-    node: Ints
+    node: Int64s
     """The node of each key group, shape (|G|,)."""
     bound: float
     """Proven: no allocation has a smaller load distance."""
+
+
+class _Limit(NamedTuple):
+    """A limit of the migrations: constraint (2), or their number."""
+
+    costs: Floats
+    """What the migration of each key group costs, shape (|G|,)."""
+    budget: float
+    """What the migrations may cost together."""
 
 
 class _Problem(NamedTuple):
@@ -76,13 +88,13 @@ class _Problem(NamedTuple):
 
     cluster: Cluster
     """Its allocation has the pins applied."""
-    movable: NDArray[np.bool_]
+    movable: Bools
     """The key groups that are not pinned."""
-    limits: list[tuple[Floats, float]]
-    """Constraint (2): what the migration of each key group costs, and how much of the budget is left."""
-    must: NDArray[np.bool_]
+    limits: list[_Limit]
+    """Without what the pins take."""
+    must_leave: Bools
     """The key groups that must leave: those on nodes marked for removal, once the limits allow all of them to leave."""
-    taking: NDArray[np.bool_]
+    takers: Bools
     """The nodes that may get key groups."""
     bonus: float
     """What it gains to take a key group off a node marked for removal."""
@@ -94,7 +106,7 @@ def milp(
     max_migr_cost: float | None = None,
     pins: Mapping[int, int] | None = None,
     seconds: float = 5.0,
-    sizes: Ints | None = None,
+    sizes: Int64s | None = None,
     literal: bool = False,
 ) -> Solution:
     """Minimise w_1 d - w_2 (d_u + d_l), where d is the load distance and d_u, d_l tighten its two sides.
@@ -122,19 +134,21 @@ def milp(
     >>> milp(cluster, max_migrations=1).node
     array([0, 0, 1, 1, 1])
     """
-    if not 0 < seconds < float("inf"):
-        raise SaltwiseValueError(f"seconds is {seconds!r}; it must be a number above 0.")
+    check_positive("seconds", seconds)
     deadline = time.monotonic() + seconds
     unit = _unit(cluster)
     cluster = replace(cluster, load=cluster.load / unit)
-    problem = _problem(cluster, max_migrations, max_migr_cost, pins or {}, sizes, literal)
-    whole = np.ones(cluster.nodes, dtype=bool)
-    if int(problem.movable.sum()) * cluster.nodes > SMALL:
+    limits = _limits(cluster, max_migrations, max_migr_cost, sizes)
+    problem = _problem(cluster, limits, pins or {}, literal)
+    all_nodes = np.ones(cluster.nodes, dtype=bool)
+    if int(problem.movable.sum()) * cluster.nodes > MAX_VARIABLES:
         leaving, bound = _leave(problem, seconds / 2)
-        node, _ = _place(problem, problem.cluster.node, leaving, whole, seconds / 4)
+        node, _ = _place(problem, problem.cluster.node, leaving, all_nodes, seconds=seconds / 4)
         if node is not None:
-            return Solution(_improve(problem, node, bound, seconds / 10, deadline), bound * unit)
-    node, bound = _place(problem, problem.cluster.node, problem.movable, whole, deadline - time.monotonic())
+            node = _improve(problem, node, bound, deadline=deadline, seconds_each=seconds / 10)
+            return Solution(node, bound * unit)
+    left = deadline - time.monotonic()
+    node, bound = _place(problem, problem.cluster.node, problem.movable, all_nodes, seconds=left)
     if node is None:
         if not _feasible(problem.cluster):
             raise OutOfTimeError(seconds)
@@ -143,68 +157,72 @@ def milp(
 
 
 def _unit(cluster: Cluster) -> float:
-    """Return the unit in which the loads are about what the paper has, percent of a node: their mean is 32 to 64.
+    """Return a unit in which loads look like the paper's, which are percent of a node: their mean is 32 to 64.
 
-    HiGHS takes less than a millionth for nothing, whatever the unit. By a power of two no load is rounded.
+    HiGHS treats differences below a millionth as zero, whatever the unit. The unit is a power of two, so that no load
+    is rounded.
     """
     _, exponent = math.frexp(cluster.mean)
     return math.ldexp(1.0, max(exponent, -1000) - 6)
 
 
-def _problem(
-    cluster: Cluster,
-    max_migrations: int | None,
-    max_migr_cost: float | None,
-    pins: Mapping[int, int],
-    sizes: Ints | None,
-    literal: bool,
-) -> _Problem:
-    limits: list[tuple[Floats, float]] = []
+def _limits(
+    cluster: Cluster, max_migrations: int | None, max_migr_cost: float | None, sizes: Int64s | None
+) -> list[_Limit]:
+    limits = []
     if max_migrations is not None:
         check_whole("max_migrations", max_migrations, 0)
-        each = np.ones(len(cluster.load)) if sizes is None else sizes.astype(float)
-        limits.append((each, max_migrations))
+        limits.append(_Limit(np.ones(len(cluster.load)) if sizes is None else sizes.astype(float), max_migrations))
     if max_migr_cost is not None:
-        if not 0 <= max_migr_cost < float("inf"):
-            raise SaltwiseValueError(f"max_migr_cost is {max_migr_cost!r}; it must be a number of at least 0.")
-        limits.append((cluster.cost, max_migr_cost))
+        check_not_negative("max_migr_cost", max_migr_cost)
+        limits.append(_Limit(cluster.cost, max_migr_cost))
+    return limits
+
+
+def _problem(cluster: Cluster, limits: list[_Limit], pins: Mapping[int, int], literal: bool) -> _Problem:
     node = cluster.node.copy()
     movable = np.ones(len(node), dtype=bool)
-    for group, there in pins.items():
-        if not (0 <= group < len(node) and 0 <= there < cluster.nodes):
+    for group, pinned_to in pins.items():
+        if not (0 <= group < len(node) and 0 <= pinned_to < cluster.nodes):
             raise SaltwiseValueError(
-                f"pins put key group {group} on node {there}; key groups are 0 to {len(node) - 1}, nodes 0 to "
+                f"pins put key group {group} on node {pinned_to}; key groups are 0 to {len(node) - 1}, nodes 0 to "
                 f"{cluster.nodes - 1}."
             )
-        node[group], movable[group] = there, False
+        node[group], movable[group] = pinned_to, False
     moved = cluster.moved(node)
-    left = [(each, at_most - float(each[moved].sum())) for each, at_most in limits]
-    if any(rest < 0 for _, rest in left):
+    left = [_Limit(costs, budget - float(costs[moved].sum())) for costs, budget in limits]
+    if any(limit.budget < 0 for limit in left):
         raise InfeasibleError("The pins alone take more migration than is allowed: allow more, or pin less.")
     marked = movable & ~cluster.staying[node]
-    must = marked & all(float(each[marked].sum()) <= rest for each, rest in left)
+    must_leave = marked & all(float(costs[marked].sum()) <= budget for costs, budget in left)
+    takers, bonus = cluster.staying, W2 * float(cluster.load.mean())
     if literal:
-        must, taking, bonus = np.zeros_like(must), np.ones_like(cluster.staying), 0.0
-    else:
-        taking, bonus = cluster.staying, W2 * float(cluster.load.mean())
-    return _Problem(replace(cluster, node=node), movable, left, must, taking, bonus)
+        must_leave, takers, bonus = np.zeros_like(must_leave), np.ones_like(takers), 0.0
+    return _Problem(
+        cluster=replace(cluster, node=node),
+        movable=movable,
+        limits=left,
+        must_leave=must_leave,
+        takers=takers,
+        bonus=bonus,
+    )
 
 
 def _feasible(cluster: Cluster) -> bool:
-    """Return whether the allocation as it is meets the constraints that are not on migrations."""
+    """Return whether the present allocation meets the constraints that are not about migrations."""
     return cluster.loads().max() <= 2 * cluster.mean and all(
         (loads_of(usage, cluster.node, cluster.nodes) <= limit).all() for usage, limit in cluster.resources
     )
 
 
-def _leave(problem: _Problem, seconds: float) -> tuple[NDArray[np.bool_], float]:
+def _leave(problem: _Problem, seconds: float) -> tuple[Bools, float]:
     """Return which key groups leave if load may arrive in any portions, and a lower bound of the load distance.
 
     Variables: whether each key group leaves; for the load and each further resource, how much arrives at each node; d,
     d_u, d_l.
 
     Raises:
-        InfeasibleError: even so there is no allocation.
+        InfeasibleError: there is no allocation even then.
     """
     cluster = problem.cluster
     groups, nodes = len(cluster.load), cluster.nodes
@@ -217,106 +235,116 @@ def _leave(problem: _Problem, seconds: float) -> tuple[NDArray[np.bool_], float]
         arrives[kind] = sparse.eye_array(nodes, format="csr")
         net.append(sparse.hstack([-leaves * usage, *arrives], "csr"))
         rows.append(_row(np.concatenate([-usage, np.repeat(np.arange(len(kinds)) == kind, nodes)]), 0, 0))
-    there = np.array([np.bincount(cluster.node, usage, nodes) for usage in kinds])
-    rows += _balance(cluster, net, there)
-    rows += [_row(np.concatenate([each, np.zeros(len(kinds) * nodes)]), -np.inf, rest) for each, rest in problem.limits]
-    lower = np.concatenate([problem.must, np.zeros(len(kinds) * nodes)])
-    upper = np.concatenate([problem.movable, np.tile(np.where(problem.taking, np.inf, 0), len(kinds))])
+    present = np.array([np.bincount(cluster.node, usage, nodes) for usage in kinds])
+    rows += _balance(cluster, net, present)
+    no_arrival = np.zeros(len(kinds) * nodes)
+    rows += [_row(np.concatenate([costs, no_arrival]), -np.inf, budget) for costs, budget in problem.limits]
+    lower = np.concatenate([problem.must_leave, np.zeros(len(kinds) * nodes)])
+    upper = np.concatenate([problem.movable, np.tile(np.where(problem.takers, np.inf, 0), len(kinds))])
     off_marked = np.concatenate([~cluster.staying[cluster.node], np.zeros(len(kinds) * nodes)])
-    found = _solve(cluster, problem.bonus * off_marked, groups, rows, lower, upper, seconds)
-    if found.status == INFEASIBLE:
+    gains = problem.bonus * off_marked
+    solved = _solve(cluster, rows, gains, binaries=groups, lower=lower, upper=upper, seconds=seconds)
+    if solved.status == INFEASIBLE:
         raise InfeasibleError(NO_ALLOCATION)
     # Without a solution in time, the second step moves nothing.
-    leaving = np.zeros(groups, dtype=bool) if found.x is None else found.x[:groups] > 0.5
-    return leaving, _bound(cluster, found)
+    leaving = np.zeros(groups, dtype=bool) if solved.x is None else solved.x[:groups] > 0.5
+    return leaving, _bound(cluster, solved)
 
 
 def _place(
-    problem: _Problem, node: Ints, free: NDArray[np.bool_], among: NDArray[np.bool_], seconds: float
-) -> tuple[Ints | None, float]:
-    """Solve the MILP in which only some key groups may move. Return an allocation, None if none is found, and a bound.
+    problem: _Problem, node: Int64s, free: Bools, among: Bools, *, seconds: float
+) -> tuple[Int64s | None, float]:
+    """Solve the MILP in which only some key groups may move. Return an allocation, None if there is none, and a bound.
 
     Variables: x_ik for each free key group k and each node i where it may be; d, d_u, d_l.
 
     The others stay as in `node`. Each free one may go to the nodes `among`, or stay where it was.
 
     Raises:
-        InfeasibleError: there is none, even if all may move to all nodes.
+        InfeasibleError: no allocation meets the constraints, even if all may move to all nodes.
     """
     cluster, nodes = problem.cluster, problem.cluster.nodes
     group = np.flatnonzero(free)
     k, i = np.repeat(group, nodes), np.tile(np.arange(nodes), len(group))
     stays = cluster.node[k] == i
-    allowed = np.where(stays, ~problem.must[k], (among & problem.taking)[i])
+    allowed = np.where(stays, ~problem.must_leave[k], (among & problem.takers)[i])
     k, i, stays = k[allowed], i[allowed], stays[allowed]
     x = np.arange(len(k))
     kinds = [cluster.load, *(resource.usage for resource in cluster.resources)]
     net = [sparse.csr_array((usage[k], (i, x)), (nodes, len(x))) for usage in kinds]
-    there = np.array([np.bincount(node[~free], usage[~free], nodes) for usage in kinds])
+    present = np.array([np.bincount(node[~free], usage[~free], nodes) for usage in kinds])
     each_once = sparse.csr_array((np.ones(len(x)), (np.searchsorted(group, k), x)), (len(group), len(x)))
     rows = [_constraint(each_once, 1, 1)] if len(group) else []
     moved = cluster.moved(node) & ~free
-    for each, rest in problem.limits:
-        rows.append(_row(np.where(stays, 0, each[k]), -np.inf, rest - float(each[moved].sum())))
-    rows += _balance(cluster, net, there)
+    for costs, budget in problem.limits:
+        rows.append(_row(np.where(stays, 0, costs[k]), -np.inf, budget - float(costs[moved].sum())))
+    rows += _balance(cluster, net, present)
     off_marked = ~stays & ~cluster.staying[cluster.node[k]]
-    found = _solve(
-        cluster, problem.bonus * off_marked, len(x), rows, np.zeros(len(x)), np.ones(len(x)), max(0.1, seconds)
-    )
-    if found.x is None:
-        if found.status == INFEASIBLE and among.all() and free.sum() == problem.movable.sum():
+    lower, upper = np.zeros(len(x)), np.ones(len(x))
+    gains, seconds = problem.bonus * off_marked, max(0.1, seconds)
+    solved = _solve(cluster, rows, gains, binaries=len(x), lower=lower, upper=upper, seconds=seconds)
+    if solved.x is None:
+        if solved.status == INFEASIBLE and among.all() and free.sum() == problem.movable.sum():
             raise InfeasibleError(NO_ALLOCATION)
         return None, 0.0
-    chosen = found.x[: len(x)] > 0.5
+    chosen = solved.x[: len(x)] > 0.5
     better = node.copy()
     better[k[chosen]] = i[chosen]
-    return better, _bound(cluster, found)
+    return better, _bound(cluster, solved)
 
 
-def _improve(problem: _Problem, node: Ints, bound: float, each: float, deadline: float) -> Ints:
-    """Solve neighbourhoods until the time is over, the bound is reached, or IDLE of them in a row improve nothing.
+def _improve(problem: _Problem, node: Int64s, bound: float, *, deadline: float, seconds_each: float) -> Int64s:
+    """Solve neighbourhoods until the time is over, the bound is reached, or MAX_IDLE of them in a row improve nothing.
 
-    `bound` is a lower bound of the load distance, `each` the seconds for a neighbourhood, and `deadline` is on the
-    monotonic clock.
+    Args:
+        problem: what is solved.
+        node: the allocation to improve.
+        bound: a lower bound of the load distance.
+        deadline: when to stop, on the monotonic clock.
+        seconds_each: the time limit of a neighbourhood.
     """
     cluster, rng, idle = problem.cluster, np.random.default_rng(1), 0
-    enough = bound + ENOUGH * cluster.mean
-    while idle < IDLE and cluster.load_distance(node) > enough and time.monotonic() + each < deadline:
+    enough = bound + SEARCH_GAP * cluster.mean
+    while idle < MAX_IDLE and cluster.load_distance(node) > enough and time.monotonic() + seconds_each < deadline:
         load = np.where(cluster.staying, cluster.loads(node), cluster.mean)
         order = np.argsort(load, kind="stable")
         among = np.zeros(cluster.nodes, dtype=bool)
-        takers = np.unique(node[cluster.moved(node)])  # their new key groups may move on without a further migration
+        # The key groups that these nodes took may move on without a further migration.
+        took = np.unique(node[cluster.moved(node)])
         among[[*order[:2], *order[-2:]]] = True
-        for candidates in (takers, np.arange(cluster.nodes)):
+        for candidates in (took, np.arange(cluster.nodes)):
             among[rng.permutation(candidates)[:NEIGHBOURS]] = True
-        tried, _ = _place(problem, node, problem.movable & among[node], among, each)
-        if tried is not None and _unevenness(cluster, tried) < _unevenness(cluster, node):
-            node, idle = tried, 0
+        better, _ = _place(problem, node, problem.movable & among[node], among, seconds=seconds_each)
+        if better is not None and _unevenness(cluster, better) < _unevenness(cluster, node):
+            node, idle = better, 0
         else:
             idle += 1
     return node
 
 
-def _unevenness(cluster: Cluster, node: Ints) -> list[float]:
+def _unevenness(cluster: Cluster, node: Int64s) -> list[float]:
     """Return the distances from the mean, largest first. Two nodes at the same distance count twice."""
     off = np.abs(cluster.loads(node)[cluster.staying] - cluster.mean)
     return sorted(off.round(9).tolist(), reverse=True)
 
 
-def _balance(cluster: Cluster, net: list[Any], there: Floats) -> Rows:
+def _balance(cluster: Cluster, net: list[Any], present: Floats) -> Rows:
     """Return constraints (3) and (4) on the load, and the limits of the further resources.
 
-    For the load and each resource, `net` has what the variables add to each node, `there` what it has in addition.
+    Args:
+        cluster: whose nodes are balanced.
+        net: for the load and each resource, what the variables add to each node.
+        present: for the same, what each node has in addition.
     """
     mean, staying = cluster.mean, cluster.staying
     load = sparse.csr_array(net[0] * cluster.capacity[:, None])
-    before = there[0] * cluster.capacity
+    before = present[0] * cluster.capacity
     up, down = (np.tile(signs, (cluster.nodes, 1)) for signs in ([-1.0, 1.0, 0.0], [1.0, 0.0, -1.0]))
     rows = [
         optimize.LinearConstraint(sparse.hstack([load, up], "csr"), -np.inf, mean - before),
         optimize.LinearConstraint(sparse.hstack([load, down], "csr")[staying], mean - before[staying], np.inf),
     ]
-    for added, fixed, resource in zip(net[1:], there[1:], cluster.resources, strict=True):
+    for added, fixed, resource in zip(net[1:], present[1:], cluster.resources, strict=True):
         rows.append(_constraint(added, -np.inf, resource.limit - fixed))
     return rows
 
@@ -333,15 +361,22 @@ def _row(coefficients: Floats, lower: float, upper: float) -> optimize.LinearCon
 
 
 def _solve(
-    cluster: Cluster, gains: Floats, binaries: int, rows: Rows, lower: Floats, upper: Floats, seconds: float
+    cluster: Cluster, rows: Rows, gains: Floats, *, binaries: int, lower: Floats, upper: Floats, seconds: float
 ) -> optimize.OptimizeResult:
-    """Call HiGHS. The binary variables come first. `lower` and `upper` leave out d, d_u, d_l: these are 0 to the mean.
+    """Call HiGHS.
 
-    `gains` says of each other variable what one of it gains.
+    Args:
+        cluster: whose mean bounds d, d_u and d_l. These are the last variables, and have no place in the arrays below.
+        rows: the constraints.
+        gains: what one of each variable gains.
+        binaries: how many variables are binary. They come first.
+        lower: the least value of each variable.
+        upper: the largest value of each variable.
+        seconds: the time limit.
     """
     mean = cluster.mean
     integral = np.arange(len(upper) + 4) < binaries
-    # One more variable always equals the mean, so that the gap of HiGHS is a share of the mean and not of d.
+    # A further variable always equals the mean. So the gap of HiGHS is a share of the mean and not of d.
     rows = [
         optimize.LinearConstraint(sparse.hstack([r.A, np.zeros((r.A.shape[0], 1))], "csr"), r.lb, r.ub) for r in rows
     ]
@@ -354,8 +389,8 @@ def _solve(
     )
 
 
-def _bound(cluster: Cluster, found: optimize.OptimizeResult) -> float:
-    """Return a lower bound of d. Apart from d and the mean, the objective is never above 0."""
-    if found.mip_dual_bound is None:
+def _bound(cluster: Cluster, solved: optimize.OptimizeResult) -> float:
+    """Return a lower bound of d. The rest of the objective, without the mean, is never above 0."""
+    if solved.mip_dual_bound is None:
         return 0.0
-    return max(0.0, float(found.mip_dual_bound) - cluster.mean)
+    return max(0.0, float(solved.mip_dual_bound) - cluster.mean)

@@ -15,10 +15,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from ..arrays import Floats, Int64s
 from ..errors import SaltwiseValueError
 from .albic import albic
 from .clb import clb
-from .cluster import Cluster, Floats, Ints, loads_of
+from .cluster import Cluster, loads_of
 from .elb import elb
 from .flux import repeated
 from .milp import InfeasibleError, OutOfTimeError, milp
@@ -26,20 +27,20 @@ from .traffic import Traffic
 from .uhlb import uhlb
 
 EVEN = 1.05
-"""Loads whose largest is at most this multiple of their mean are even: nothing is planned."""
+"""Loads are even if the largest is at most this multiple of their mean. Then nothing is planned."""
 SOLVER_SECONDS = 2.0
 """Time limit of a solver."""
 
 
 class Window(NamedTuple):
-    """What is known after some batches."""
+    """The loads of some batches, and where the key groups are."""
 
     cluster: Cluster
     """Loads are mean seconds in a batch; the cost of a key group is the bytes of its state."""
     series: Floats
     """The load of each key group in each batch, the latest one last, shape (batches, |G|)."""
     traffic: Traffic | None = None
-    """What key groups send to each other; only `albic` reads it."""
+    """What key groups send to each other. Only `albic` reads it."""
     pinned: Sequence[int] = ()
     """The key groups that may not move."""
 
@@ -52,31 +53,31 @@ class Budget(NamedTuple):
     moves_per_second: float = 20.0
     """How many states an executor opens in a second, whatever their size."""
     bytes_per_second: float = 100e6
-    """How fast an executor reads the states that come."""
+    """How fast an executor reads states."""
 
 
 class Decision(NamedTuple):
     """What a round decided."""
 
-    node: Ints
+    node: Int64s
     """The node of each key group."""
     reason: str
     """Why nothing moves; empty if something does."""
     gain: float = 0.0
-    """Seconds that the fullest node has less to do in a batch."""
+    """Seconds that the fullest node saves in a batch."""
     pause: float = 0.0
-    """Seconds that the moves take the node that gets the most."""
+    """Seconds that the moves take on the node that receives the most."""
 
 
-Planner = Callable[[Window, Budget, np.random.Generator], Ints]
+Planner = Callable[[Window, Budget, np.random.Generator], Int64s]
 
 
 def decide(planner: str, window: Window, budget: Budget, rng: np.random.Generator) -> Decision:
     """Plan a round.
 
     Nothing moves if loads are even, if the planner finds no allocation, or if the moves take longer than the batches of
-    the window would have gained. Before that, plans with half as many moves are tried, down to one. Key groups on nodes
-    that leave move in any case, as far as the budget allows.
+    the window would have gained. In the last case, plans with half as many moves are tried first, down to one move. Key
+    groups on nodes that leave always move, as far as the budget allows.
 
     Args:
         planner: one of :data:`PLANNERS`.
@@ -100,13 +101,13 @@ def decide(planner: str, window: Window, budget: Budget, rng: np.random.Generato
     if not leaving.any():
         if unevenness(cluster) <= EVEN:
             return Decision(cluster.node, f"loads are even: max/mean is {unevenness(cluster):.2f}")
-        # No plan gains more than even loads would. In that time each node can take in so many states.
+        # No plan gains more than even loads would. More moves than fit into that time never pay.
         gain = float(cluster.loads()[cluster.staying].max() - cluster.mean)
-        most = cluster.nodes * np.floor(gain * batches * budget.moves_per_second)
-        if most < 1:
+        max_moves = cluster.nodes * np.floor(gain * batches * budget.moves_per_second)
+        if max_moves < 1:
             reason = f"even loads would gain {gain:.3f} s in each of {batches} batches, and a move takes longer"
             return Decision(cluster.node, reason)
-        moves = int(min(moves, most))
+        moves = int(min(moves, max_moves))
     while moves:
         node, failure = _planned(planner, window, budget._replace(moves=moves), rng)
         moved = int(cluster.moved(node).sum())
@@ -122,8 +123,8 @@ def decide(planner: str, window: Window, budget: Budget, rng: np.random.Generato
     return Decision(cluster.node, reason or "no plan within the budget is more even")
 
 
-def _planned(planner: str, window: Window, budget: Budget, rng: np.random.Generator) -> tuple[Ints, str]:
-    """Return the allocation of a planner, as far as the budget allows, and why there is none."""
+def _planned(planner: str, window: Window, budget: Budget, rng: np.random.Generator) -> tuple[Int64s, str]:
+    """Return the allocation of a planner, as far as the budget allows, and why the planner found none."""
     cluster, failure = window.cluster, ""
     try:
         node = PLANNERS[planner](window, budget, rng)
@@ -134,7 +135,7 @@ def _planned(planner: str, window: Window, budget: Budget, rng: np.random.Genera
     return within(cluster, node, budget, window.pinned), failure
 
 
-def unevenness(cluster: Cluster, node: Ints | None = None) -> float:
+def unevenness(cluster: Cluster, node: Int64s | None = None) -> float:
     """Return the largest load of a node that stays as a multiple of the mean; 1 if there is no load.
 
     >>> unevenness(Cluster(load=[4, 2], node=[0, 1], nodes=2))
@@ -143,42 +144,43 @@ def unevenness(cluster: Cluster, node: Ints | None = None) -> float:
     return float(cluster.loads(node)[cluster.staying].max() / cluster.mean) if cluster.mean else 1.0
 
 
-def within(cluster: Cluster, node: Ints, budget: Budget, pinned: Sequence[int] = ()) -> Ints:
+def within(cluster: Cluster, node: Int64s, budget: Budget, pinned: Sequence[int] = ()) -> Int64s:
     """Return as much of an allocation as the budget allows, without the key groups that may not move.
 
-    Key groups on nodes that leave go first, then those on the node that is fullest so far; of these, the one with the
-    highest load.
+    Key groups on nodes that leave go first. Then comes the key group with the highest load of the node that is fullest
+    at that point, again and again.
 
     >>> cluster = Cluster(load=[4, 3, 2, 1], node=[0, 0, 0, 0], nodes=2)
     >>> within(cluster, np.array([0, 1, 1, 0]), Budget(moves=1))
     array([0, 1, 0, 0])
     """
-    now = cluster.node.copy()
-    left, left_bytes = budget.moves, budget.bytes
-    todo = cluster.moved(node)
-    todo[list(pinned)] = False
-    while left and (todo := todo & (cluster.cost <= left_bytes)).any():
-        groups = np.flatnonzero(todo)
-        loads = cluster.loads(now)
-        first = max(groups, key=lambda g: (not cluster.staying[now[g]], loads[now[g]], cluster.load[g], -g))
-        now[first], todo[first] = node[first], False
-        left -= 1
-        left_bytes -= cluster.cost[first]
-    return np.asarray(now)
+    allocation = cluster.node.copy()
+    moves_left, bytes_left = budget.moves, budget.bytes
+    to_move = cluster.moved(node)
+    to_move[list(pinned)] = False
+    while moves_left and (to_move := to_move & (cluster.cost <= bytes_left)).any():
+        loads = cluster.loads(allocation)
+        first = max(
+            np.flatnonzero(to_move),
+            key=lambda g: (not cluster.staying[allocation[g]], loads[allocation[g]], cluster.load[g], -g),
+        )
+        allocation[first], to_move[first] = node[first], False
+        moves_left -= 1
+        bytes_left -= cluster.cost[first]
+    return np.asarray(allocation)
 
 
-def _pause(cluster: Cluster, node: Ints, budget: Budget) -> float:
-    moved = cluster.moved(node)
-    each = 1 / budget.moves_per_second + cluster.cost / budget.bytes_per_second
-    return float(loads_of(each * moved, node, cluster.nodes).max())
+def _pause(cluster: Cluster, node: Int64s, budget: Budget) -> float:
+    seconds = 1 / budget.moves_per_second + cluster.cost / budget.bytes_per_second
+    return float(loads_of(seconds * cluster.moved(node), node, cluster.nodes).max())
 
 
-def _flux(window: Window, budget: Budget, rng: np.random.Generator) -> Ints:
-    """As many periods of Flux as the budget has moves for. In each, a pair of nodes moves one key group."""
+def _flux(window: Window, budget: Budget, rng: np.random.Generator) -> Int64s:
+    """Repeat Flux until the budget has no move left. In each period, a pair of nodes moves at most one key group."""
     return repeated(window.cluster, budget.moves)
 
 
-def _elb(window: Window, budget: Budget, rng: np.random.Generator) -> Ints:
+def _elb(window: Window, budget: Budget, rng: np.random.Generator) -> Int64s:
     """ELB with bounds around the mean as narrow as its largest substream allows.
 
     ELB refuses a substream above half of the range of its bounds. One above the mean keeps its instance to itself.
@@ -196,27 +198,29 @@ def _elb(window: Window, budget: Budget, rng: np.random.Generator) -> Ints:
     reach = max((EVEN - 1) * mean, load[groups].max(initial=0.0))
     if 0 < reach <= mean:
         place = np.searchsorted(instances, node[groups])
-        node[groups] = instances[elb(load[groups], place, len(instances), mean - reach, mean + reach).instance]
+        balanced = elb(load[groups], place, len(instances), lower=mean - reach, upper=mean + reach)
+        node[groups] = instances[balanced.instance]
     return np.asarray(node)
 
 
-def _clb(window: Window, budget: Budget, rng: np.random.Generator) -> Ints:
+def _clb(window: Window, budget: Budget, rng: np.random.Generator) -> Int64s:
     cluster = window.cluster
     if len(window.series) < 2:
         return np.asarray(cluster.node)
-    return _renamed(cluster, clb(window.series, cluster.nodes))
+    return _nodes_of_parts(cluster, clb(window.series, cluster.nodes))
 
 
-def _uhlb(window: Window, budget: Budget, rng: np.random.Generator) -> Ints:
+def _uhlb(window: Window, budget: Budget, rng: np.random.Generator) -> Int64s:
     return uhlb(len(window.cluster.load), window.cluster.nodes, rng)
 
 
-def _milp(window: Window, budget: Budget, rng: np.random.Generator) -> Ints:
+def _milp(window: Window, budget: Budget, rng: np.random.Generator) -> Int64s:
     pins = {group: int(window.cluster.node[group]) for group in window.pinned}
-    return milp(window.cluster, budget.moves, _finite(budget.bytes), pins, SOLVER_SECONDS).node
+    cost = _finite(budget.bytes)
+    return milp(window.cluster, budget.moves, cost, pins=pins, seconds=SOLVER_SECONDS).node
 
 
-def _albic(window: Window, budget: Budget, rng: np.random.Generator) -> Ints:
+def _albic(window: Window, budget: Budget, rng: np.random.Generator) -> Int64s:
     cluster = window.cluster
     if window.traffic is None or not window.traffic.out.nnz:
         return _milp(window, budget, rng)
@@ -226,7 +230,7 @@ def _albic(window: Window, budget: Budget, rng: np.random.Generator) -> Ints:
 
 
 def _by_mean(cluster: Cluster) -> Floats:
-    """Return the loads as multiples of the mean. Bounds around loads near the smallest number would not be even."""
+    """Return the loads as multiples of the mean. Tiny loads would make bounds around them inexact."""
     return np.asarray(cluster.load / (cluster.mean or 1.0))
 
 
@@ -235,9 +239,9 @@ def _finite(number: float) -> float | None:
 
 
 def _without_leaving(plan: Planner) -> Planner:
-    """Let a planner that knows no marks see only the nodes that stay. Key groups on the others are placed first."""
+    """Show only the nodes that stay to a planner that knows no marks. Key groups on the others are placed first."""
 
-    def planned(window: Window, budget: Budget, rng: np.random.Generator) -> Ints:
+    def planned(window: Window, budget: Budget, rng: np.random.Generator) -> Int64s:
         cluster = window.cluster
         stay = np.flatnonzero(cluster.staying)
         node = rehomed(cluster, cluster.node, np.arange(len(cluster.load)), stay)
@@ -265,8 +269,11 @@ PLANNERS: dict[str, Planner] = {
 """The planners by name."""
 
 
-def rehomed(cluster: Cluster, node: Ints, groups: Ints, nodes: Ints) -> Ints:
-    """Return the allocation after the groups that are on none of `nodes` went to the least loaded, largest first."""
+def rehomed(cluster: Cluster, node: Int64s, groups: Int64s, nodes: Int64s) -> Int64s:
+    """Move the key groups that are on none of `nodes` to the least loaded of them, the largest first.
+
+    Return the node of each key group.
+    """
     node = node.copy()
     orphans = groups[~np.isin(node[groups], nodes)]
     for group in orphans[np.argsort(-cluster.load[orphans], kind="stable")]:
@@ -275,8 +282,13 @@ def rehomed(cluster: Cluster, node: Ints, groups: Ints, nodes: Ints) -> Ints:
     return node
 
 
-def _renamed(cluster: Cluster, part: Ints) -> Ints:
-    """Return the nodes of parts without a name, so that as few bytes as possible move."""
+def _nodes_of_parts(cluster: Cluster, part: Int64s) -> Int64s:
+    """Give parts to nodes so that as few bytes as possible move. Return the node of each key group.
+
+    Args:
+        cluster: where the key groups are now.
+        part: the part of each key group. There are as many parts as nodes.
+    """
     stays = np.zeros((cluster.nodes, cluster.nodes))
     np.add.at(stays, (part, cluster.node), cluster.cost)
     _, node = linear_sum_assignment(stays, maximize=True)

@@ -13,11 +13,11 @@ import numpy as np
 import pymetis
 from scipy import sparse
 
+from ..arrays import Floats, Int64s, checked_numbers
 from ..errors import SaltwiseValueError, check_whole
-from .cluster import Floats, Ints, checked
 
 SCALE = 1_000_000
-"""METIS takes whole numbers. This is the sum of all weights."""
+"""The sum of all weights, in whole numbers: METIS takes no others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,19 +47,19 @@ class Traffic:
                 "groups."
             )
         if out.nnz:
-            checked("out", out.data)
+            checked_numbers("out", out.data)
         object.__setattr__(self, "out", out)
         object.__setattr__(self, "operator", operator)
 
     def collocation(self, node: Any) -> float:
         """Return the collocation factor: the share of all traffic that stays on a node; 1 if there is no traffic."""
         sent = self.out.tocoo()
-        there = np.asarray(node)
+        node = np.asarray(node)
         total = float(sent.data.sum())
-        return float(sent.data[there[sent.row] == there[sent.col]].sum()) / total if total else 1.0
+        return float(sent.data[node[sent.row] == node[sent.col]].sum()) / total if total else 1.0
 
 
-def graph_part(out: Any, groups: Ints, weight: Floats, parts: int) -> list[Ints]:
+def graph_part(out: Any, groups: Int64s, weight: Floats, parts: int) -> list[Int64s]:
     """Cut key groups into parts of similar weight that send little to each other: balanced graph partitioning.
 
     Args:
@@ -88,18 +88,18 @@ def graph_part(out: Any, groups: Ints, weight: Floats, parts: int) -> list[Ints]
     _, label = pymetis.part_graph(
         parts,
         pymetis.CSRAdjacency(between.indptr.tolist(), between.indices.tolist()),
-        vweights=_whole(weight),
-        eweights=_whole(between.data),
+        vweights=_as_whole_numbers(weight),
+        eweights=_as_whole_numbers(between.data),
         options=pymetis.Options(seed=1),
     )
-    found = [groups[np.asarray(label) == part] for part in range(parts)]
-    if all(map(len, found)):
-        return sorted(found, key=lambda part: int(part[0]))
+    groups_by_part = [groups[np.asarray(label) == part] for part in range(parts)]
+    if all(map(len, groups_by_part)):
+        return sorted(groups_by_part, key=lambda part: int(part[0]))
     # On very few key groups METIS may leave a part empty.
     ordered = groups[np.argsort(-weight, kind="stable")]
     return [ordered[part::parts] for part in range(parts)]
 
 
-def _whole(weight: Floats) -> list[int]:
+def _as_whole_numbers(weight: Floats) -> list[int]:
     total = float(weight.sum()) or 1.0
     return list(map(int, np.maximum(1, np.rint(weight / total * SCALE))))

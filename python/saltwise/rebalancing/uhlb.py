@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..arrays import Int64s
 from ..errors import check_whole
-from .cluster import Ints
 
 PRIME = (1 << 31) - 1
-"""A prime above any number of substreams; products with it fit into 64 bits."""
+"""A prime above any number of substreams. Its products with their numbers fit into 64 bits."""
 
 
-def uhlb(p: int, n: int, rng: np.random.Generator) -> Ints:
+def uhlb(p: int, n: int, rng: np.random.Generator) -> Int64s:
     """Return h(i) = ((a i + b) mod prime) mod n of each of p substreams, for random a and b.
 
     Args:

@@ -14,7 +14,8 @@ import pyarrow as pa
 from scipy import sparse
 
 from .. import datasets
-from ..rebalancing.cluster import Cluster, Floats, Ints
+from ..arrays import Floats, Int64s
+from ..rebalancing.cluster import Cluster
 from ..rebalancing.traffic import Traffic
 from ..splitting.compiled_hash import workers_of
 
@@ -39,7 +40,7 @@ class Job:
     percent: float
     """One unit, in percent of a node's capacity."""
 
-    def load(self, node: Ints) -> Floats:
+    def load(self, node: Int64s) -> Floats:
         """Return gLoad_k under an allocation, in percent of a node."""
         sent = self.traffic.out.tocoo()
         remote = sent.data * (node[sent.row] != node[sent.col])
@@ -47,7 +48,7 @@ class Job:
         serialised = np.bincount(sent.row, remote, groups) + np.bincount(sent.col, remote, groups)
         return np.asarray(self.percent * (self.processed + serialised))
 
-    def cluster(self, node: Ints, nodes: int) -> Cluster:
+    def cluster(self, node: Int64s, nodes: int) -> Cluster:
         """Return the cluster under an allocation."""
         return Cluster(self.load(node), node, nodes)
 
@@ -98,7 +99,7 @@ def real_job(number: int, periods: int, nodes: int, groups: int) -> list[Job]:
     return [Job(processed, Traffic(out, operator), percent) for processed, out in found]
 
 
-def apart(operators: int, groups: int, nodes: int) -> Ints:
+def apart(operators: int, groups: int, nodes: int) -> Int64s:
     """Return an allocation that spreads each operator evenly, and collocates as little as possible."""
     return np.concatenate([(np.arange(groups) + operator) % nodes for operator in range(operators)])
 
@@ -123,14 +124,14 @@ def one_to_one(cluster: Cluster, operators: int, share: float, rng: np.random.Ge
     return Traffic(sparse.csr_array(each, (len(cluster.load),) * 2), np.repeat(np.arange(operators), groups))
 
 
-def _texts(table: pa.Table, name: str) -> Ints:
+def _texts(table: pa.Table, name: str) -> Int64s:
     column = table.column(name).fill_null("").combine_chunks().dictionary_encode()
     return np.asarray(column.indices.to_numpy()).astype(np.int64)
 
 
-def _group(key: Ints, groups: int) -> Ints:
+def _group(key: Int64s, groups: int) -> Int64s:
     return workers_of(key, 1, groups).astype(np.int64)
 
 
-def _sent(one: Ints, other: Ints, groups: int) -> Any:
+def _sent(one: Int64s, other: Int64s, groups: int) -> Any:
     return sparse.csr_array((np.ones(len(one)), (one, other)), (groups, groups))

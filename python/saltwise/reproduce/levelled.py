@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..placement.resources import ALPHA, threshold
+from ..placement.aims import Aims
+from ..placement.resources import threshold
 from ..streams import zipf_shares
 
 REPLICAS = 1_000
@@ -38,7 +39,7 @@ def levelled(workers: int, domain: int, z: float = 1.0, sigma: float = 0.1) -> L
     1.3
     """
     shares = zipf_shares(domain, z)
-    tracked = shares >= threshold("LLL", workers, ALPHA, sigma, domain)
+    tracked = shares >= threshold(Aims(sigma=sigma, domain=domain), workers)
     placed = np.full(workers, shares[tracked][1:].sum() / (workers - 1))
     placed[0] = shares[0]
     below = shares[~tracked]
@@ -49,9 +50,9 @@ def levelled(workers: int, domain: int, z: float = 1.0, sigma: float = 0.1) -> L
         of_ring = _ring(workers, rng)
         hashed = np.bincount(rng.choice(workers, len(single), p=of_ring), single, workers)
         loads = placed + hashed + below[SINGLE:].sum() * of_ring
-        found.append(loads.max() / loads.min() / ALPHA)
+        found.append(loads.max() / loads.min() / Aims.alpha)
     evenly = placed + below.sum() / workers
-    return Left(float(np.mean(found)), float(np.std(found)), float(evenly.max() / evenly.min() / ALPHA))
+    return Left(float(np.mean(found)), float(np.std(found)), float(evenly.max() / evenly.min() / Aims.alpha))
 
 
 def _ring(workers: int, rng: np.random.Generator) -> np.ndarray:

@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from ..placement.aims import DEFAULT_AIMS
 from ..placement.construct import construct
 from ..placement.resources import threshold
 from ..sketches.sliding_counts import SlidingCounts
@@ -54,7 +55,7 @@ def section_4(lab: Lab) -> Outcome:
 
 
 def _count(stream: list[int]) -> None:
-    recent: SlidingCounts[int] = SlidingCounts(_TUPLES, ERROR * threshold("LLL", _WORKERS))
+    recent: SlidingCounts[int] = SlidingCounts(_TUPLES, ERROR * threshold(DEFAULT_AIMS, _WORKERS))
     for key in stream:
         recent.offer(key)
 

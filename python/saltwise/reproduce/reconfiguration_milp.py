@@ -8,7 +8,8 @@ from itertools import product
 
 import numpy as np
 
-from ..rebalancing.cluster import Cluster, Ints
+from ..arrays import Int64s
+from ..rebalancing.cluster import Cluster
 from ..rebalancing.flux import flux, repeated
 from ..rebalancing.milp import milp
 from .charts import lines
@@ -161,15 +162,15 @@ def figure_5(lab: Lab) -> Outcome:
     return Outcome(rows, figure, claims)
 
 
-def _integrated(cluster: Cluster, seconds: float) -> Ints:
+def _integrated(cluster: Cluster, seconds: float) -> Int64s:
     return milp(cluster, max_migrations=20, seconds=seconds).node
 
 
-def _literal(cluster: Cluster, seconds: float) -> Ints:
+def _literal(cluster: Cluster, seconds: float) -> Int64s:
     return milp(cluster, max_migrations=20, seconds=seconds, literal=True).node
 
 
-def _apart(cluster: Cluster, seconds: float) -> Ints:
+def _apart(cluster: Cluster, seconds: float) -> Int64s:
     """Return what a scale-in of its own gives: marked nodes are emptied evenly on the others, then all is balanced."""
     waiting = np.flatnonzero(np.isin(cluster.node, cluster.kill))
     if not len(waiting):

@@ -8,8 +8,9 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Floats, Int64s
 from ..rebalancing.clb import clb
-from ..rebalancing.cluster import Floats, Ints, loads_of
+from ..rebalancing.cluster import loads_of
 from ..rebalancing.elb import elb
 from ..rebalancing.uhlb import uhlb
 from ..simulate import route
@@ -218,7 +219,7 @@ def table_1(lab: Lab) -> Outcome:
     return Outcome(rows, figure, claims)
 
 
-def _windows(ids: Ints) -> Ints:
+def _windows(ids: Int64s) -> Int64s:
     """Return the window of each tuple, history first."""
     return np.arange(len(ids)) * (EVERY + WINDOWS) // len(ids)
 
@@ -257,7 +258,7 @@ def _compared(lab: Lab) -> list[Row]:
     return rows
 
 
-def _substreams(data: str, seed: int) -> Ints:
+def _substreams(data: str, seed: int) -> Int64s:
     """Return the substream of each tuple: a hash of its key, by another function for each seed."""
     if data == "TW*":
         keys = zipf(A_WINDOW * (EVERY + WINDOWS), *TWEETS, seed).keys.astype(np.int64)  # TW*, at any size of the grid
@@ -267,14 +268,14 @@ def _substreams(data: str, seed: int) -> Ints:
     return workers_of(keys, seed, SUBSTREAMS).astype(np.int64)
 
 
-def _counts(row: Ints, column: NDArray[np.integer], columns: int, rows: int) -> Floats:
+def _counts(row: Int64s, column: NDArray[np.integer], columns: int, rows: int) -> Floats:
     return np.bincount(row * columns + column, minlength=rows * columns).reshape(rows, columns).astype(float)
 
 
 def _eager(series: Floats) -> list[Window]:
     """ELB decides after each window."""
 
-    def decide(t: int, instance: Ints) -> Ints:
+    def decide(t: int, instance: Int64s) -> Int64s:
         load = series[t - 1]
         return elb(load, instance, INSTANCES, *_bounds(load)).instance
 
@@ -289,7 +290,7 @@ def _correlated(series: Floats, theta: float) -> list[Window]:
 def _hashed(series: Floats, rng: np.random.Generator) -> list[Window]:
     """UHLB keeps its function while loads are within ELB's bounds; where they are not, it draws until they are."""
 
-    def decide(t: int, instance: Ints) -> Ints:
+    def decide(t: int, instance: Int64s) -> Int64s:
         load = series[t - 1]
         v, u = _bounds(load)
         for _ in range(DRAWS):
@@ -308,7 +309,7 @@ def _bounds(load: Floats) -> tuple[float, float]:
     return average - half, average + half
 
 
-def _replayed(series: Floats, decide: Callable[[int, Ints], Ints]) -> list[Window]:
+def _replayed(series: Floats, decide: Callable[[int, Int64s], Int64s]) -> list[Window]:
     """Decide before each window from its number and from the instances of the substreams.
 
     The first 24 windows of the series are history. Before the first window after them, nothing has a place yet.

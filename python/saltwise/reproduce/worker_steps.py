@@ -26,14 +26,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Int32s, Int64s
+from ..placement.aims import Aims
 from ..placement.consistent_hash import ConsistentHash
 from ..placement.construct import construct
 from ..placement.costs import imbalances, loads, migration_cost, objective, relative_imbalance
 from ..placement.hash_pair import HashPair
 from ..placement.partition_function import PartitionFunction
-from ..placement.resources import ALPHA, threshold
+from ..placement.resources import threshold
 from ..sketches.sliding_counts import SlidingCounts
-from ..splitting.compiled_hash import Ints, Longs
 
 RUNS = 5
 """Sizes and times are averages of so many runs."""
@@ -55,7 +56,7 @@ _EACH = "CLQ"
 class Modulo(PartitionFunction):
     """Uniform hash of keys that are numbers: they are their own hash."""
 
-    def place(self, hashes: Longs) -> Ints:
+    def place(self, hashes: Int64s) -> Int32s:
         return (hashes % self.workers).astype(np.int32)
 
 
@@ -80,7 +81,7 @@ class Setting:
     @property
     def delta(self) -> float:
         """The threshold for N workers."""
-        return threshold(self.resources, self.workers, ALPHA, self.sigma, self.domain)
+        return threshold(Aims(self.resources, sigma=self.sigma, domain=self.domain), self.workers)
 
 
 class Step(NamedTuple):
@@ -115,7 +116,7 @@ class Sums(NamedTuple):
 class Known(NamedTuple):
     """What the algorithms know of the keys."""
 
-    ranks: Longs
+    ranks: Int64s
     """Of the keys that may be frequent, at least 0."""
     frequencies: NDArray[np.float64]
     kept: float
@@ -198,7 +199,7 @@ def _weight(domain: int, z: float) -> float:
 
 
 @lru_cache(maxsize=2 * RINGS)
-def _hashes(kind: str, domain: int, first: int, run: int) -> Longs:
+def _hashes(kind: str, domain: int, first: int, run: int) -> Int64s:
     """Return the hashes of a chunk of keys: their ranks for the uniform hash, and random numbers for the ring."""
     if kind == "uniform":
         return np.arange(first, min(first + CHUNK, domain))
@@ -209,7 +210,7 @@ def _hashes(kind: str, domain: int, first: int, run: int) -> Longs:
 
 
 @lru_cache(maxsize=8 * RINGS)
-def _placed(kind: str, workers: int, domain: int, first: int, run: int) -> Ints:
+def _placed(kind: str, workers: int, domain: int, first: int, run: int) -> Int32s:
     return _FUNCTIONS[kind](workers).place(_hashes(kind, domain, first, run))
 
 
@@ -268,7 +269,7 @@ def _measured(
     return Step(
         relative_imbalance(found[chosen]),
         moved[chosen[0]] / ideal,
-        imbalances(found[chosen]) / ALPHA,
+        imbalances(found[chosen]) / Aims.alpha,
         mappings,
         seconds,
     )

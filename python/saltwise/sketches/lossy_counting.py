@@ -10,7 +10,7 @@ import math
 from collections.abc import Hashable, Mapping
 from typing import Generic, TypeVar
 
-from ..errors import SaltwiseValueError, check_whole
+from ..errors import check_number, check_whole
 from .space_saving import Estimate
 
 Item = TypeVar("Item", bound=Hashable)
@@ -43,19 +43,18 @@ class LossyCounting(Generic[Item]):
     """
 
     def __init__(self, epsilon: float) -> None:
-        if not 0 < epsilon < 1:
-            raise SaltwiseValueError(f"epsilon is {epsilon!r}; it must be a share above 0 and below 1.")
+        check_number("epsilon", epsilon, lambda share: 0 < share < 1, "a share above 0 and below 1")
         self.epsilon = epsilon
         self.width = math.ceil(1 / epsilon)
         """Rows of one bucket."""
         self.total = 0
         """N, the rows counted."""
-        self.kept: dict[Item, tuple[int, int]] = {}
+        self.entries: dict[Item, tuple[int, int]] = {}
         """Count and error of each item that is not forgotten."""
 
     def __len__(self) -> int:
         """Return how many items are kept."""
-        return len(self.kept)
+        return len(self.entries)
 
     def offer(self, item: Item, weight: int = 1) -> None:
         """Add `weight` rows of one item.
@@ -83,7 +82,7 @@ class LossyCounting(Generic[Item]):
 
         >>> sketch = LossyCounting(0.25)
         >>> sketch.offer_together({"a": 5, "b": 1, "c": 2})
-        >>> sorted(sketch.kept)
+        >>> sorted(sketch.entries)
         ['a']
         """
         for weight in weights.values():
@@ -95,7 +94,7 @@ class LossyCounting(Generic[Item]):
 
     def estimate(self, item: Item) -> Estimate:
         """Return the counted rows of an item, with bounds. An item that is not kept has 0 to epsilon N rows."""
-        count, error = self.kept.get(item, (0, self._full_buckets()))
+        count, error = self.entries.get(item, (0, self._full_buckets()))
         return Estimate(count, count, count + error)
 
     def frequent(self, support: float) -> list[tuple[Item, Estimate]]:
@@ -113,24 +112,22 @@ class LossyCounting(Generic[Item]):
         >>> sketch.frequent(0.5)
         [('a', Estimate(estimate=4, lower=4, upper=4))]
         """
-        if not self.epsilon < support <= 1:
-            raise SaltwiseValueError(
-                f"support is {support!r}; it must be a share above epsilon = {self.epsilon} and at most 1."
-            )
+        allowed = f"a share above epsilon = {self.epsilon} and at most 1"
+        check_number("support", support, lambda share: self.epsilon < share <= 1, allowed)
         min_count = (support - self.epsilon) * self.total
-        found = [(item, self.estimate(item)) for item, (count, _) in self.kept.items() if count >= min_count]
-        return sorted(found, key=lambda entry: -entry[1].estimate)
+        frequent = [(item, self.estimate(item)) for item, (count, _) in self.entries.items() if count >= min_count]
+        return sorted(frequent, key=lambda item_and_estimate: -item_and_estimate[1].estimate)
 
     def _full_buckets(self) -> int:
         return self.total // self.width
 
     def _add(self, item: Item, weight: int, full: int) -> None:
-        count, error = self.kept.get(item, (0, full))
-        self.kept[item] = (count + weight, error)
+        count, error = self.entries.get(item, (0, full))
+        self.entries[item] = (count + weight, error)
         self.total += weight
 
     def _forget_since(self, before: int) -> None:
         """Forget rare items if more buckets are full now than `before`."""
         full = self._full_buckets()
         if full > before:
-            self.kept = {item: (count, error) for item, (count, error) in self.kept.items() if count + error > full}
+            self.entries = {item: entry for item, entry in self.entries.items() if sum(entry) > full}

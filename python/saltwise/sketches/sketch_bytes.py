@@ -17,7 +17,8 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable
-from struct import Struct, error
+from struct import Struct
+from struct import error as StructError
 from typing import NamedTuple
 
 from ..errors import SaltwiseValueError
@@ -60,11 +61,11 @@ def write(content: Content) -> bytes:
     """Return the bytes of a sketch. Its entries may come in any order."""
     declared = {"name": "item", "type": JSON_NAMES[content.item_type], "nullable": True, "metadata": {}}
     item_type = json.dumps({"type": "struct", "fields": [declared]}, separators=(",", ":")).encode()
-    ranked = sorted((-count, wrong, row_of(item, content.item_type)) for item, count, wrong in content.entries)
+    ranked = sorted((-count, error, row_of(item, content.item_type)) for item, count, error in content.entries)
     parts = [MAGIC, LENGTH.pack(len(item_type)), item_type]
     parts.append(COUNTS.pack(content.capacity, content.total, content.absent, len(ranked)))
-    for minus_count, wrong, row in ranked:
-        parts += [ENTRY.pack(-minus_count, wrong, len(row)), row]
+    for minus_count, error, row in ranked:
+        parts += [ENTRY.pack(-minus_count, error, len(row)), row]
     return _with_checksum(parts)
 
 
@@ -82,42 +83,42 @@ def read(data: bytes, max_capacity: int) -> Content:
         raise _refused("the sketch is damaged: its checksum does not match")
     try:
         [length] = LENGTH.unpack_from(data, 5)
-        at = 9 + length
-        declared = json.loads(data[9:at])["fields"][0]["type"]
-        capacity, total, absent, size = COUNTS.unpack_from(data, at)
-        at += COUNTS.size
+        end = 9 + length
+        declared = json.loads(data[9:end])["fields"][0]["type"]
+        capacity, total, absent, size = COUNTS.unpack_from(data, end)
+        end += COUNTS.size
         rows = []
         for _ in range(size):
-            count, wrong, length = ENTRY.unpack_from(data, at)
+            count, error, length = ENTRY.unpack_from(data, end)
             if length < 0:
                 raise ValueError(f"an item has {length} bytes")
-            at += ENTRY.size + length
-            rows.append((data[at - length : at], count, wrong))
-    except (error, ValueError, LookupError, TypeError, RecursionError) as damage:
+            end += ENTRY.size + length
+            rows.append((data[end - length : end], count, error))
+    except (StructError, ValueError, LookupError, TypeError, RecursionError) as damage:
         raise _refused(f"the sketch is damaged: {damage}") from damage
     item_type = next((sql for sql, name in JSON_NAMES.items() if name == declared), None)
     if item_type is None:
         raise SaltwiseValueError(f"the sketch counts items of type {declared}; read here are {', '.join(ITEM_TYPES)}.")
     if not 1 <= capacity <= max_capacity or not 0 <= absent <= total or not 0 <= size <= capacity:
         raise _refused(f"the sketch is damaged: it says {size} items of {total} rows on {capacity} counters")
-    if at != len(data) - 4:
-        raise _refused(f"the sketch is damaged: its items end at byte {at} of {len(data) - 4}")
+    if end != len(data) - 4:
+        raise _refused(f"the sketch is damaged: its items end at byte {end} of {len(data) - 4}")
     entries = list(_entries(rows, item_type, total))
     if len({item for item, _, _ in entries}) < len(entries):
         raise _refused("the sketch is damaged: it counts an item twice")
-    return Content(item_type, capacity, total, absent, entries)
+    return Content(item_type, capacity, total=total, absent=absent, entries=entries)
 
 
 def _entries(rows: Iterable[tuple[bytes, int, int]], item_type: str, total: int) -> Iterable[tuple[Item, int, int]]:
-    for row, count, wrong in rows:
-        if not 0 <= wrong <= count <= total:
+    for row, count, error in rows:
+        if not 0 <= error <= count <= total:
             raise _refused(
-                f"the sketch is damaged: it counts an item {count} times, with an error of {wrong}, in {total} rows"
+                f"the sketch is damaged: it counts an item {count} times, with an error of {error}, in {total} rows"
             )
         item = _item_of(row, item_type)
         if row_of(item, item_type) != row:
             raise _refused(f"the sketch is damaged: {len(row)} bytes are not an item of type {item_type}")
-        yield item, count, wrong
+        yield item, count, error
 
 
 def _item_of(row: bytes, item_type: str) -> Item:

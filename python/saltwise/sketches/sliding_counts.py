@@ -26,8 +26,8 @@ class SlidingCounts(Generic[Item]):
         counter 2           |--------building-------|==answering=|
         counter 3                      |--------building---------|==
 
-    So an answer is about the last W to W (1 + 1/(x - 1)) rows: W to 3/2 W for the paper's three counters. While there
-    are fewer than W rows, it is about all of them.
+    So an answer covers the last W to W (1 + 1/(x - 1)) rows: W to 3/2 W for the paper's three counters. Before the
+    first W rows have come, it covers all rows.
 
     Args:
         window: W, in rows; a multiple of counters - 1.
@@ -45,8 +45,7 @@ class SlidingCounts(Generic[Item]):
     """
 
     def __init__(self, window: int, epsilon: float, counters: int = 3) -> None:
-        if counters < 2:
-            raise SaltwiseValueError(f"counters is {counters!r}; it must be a whole number of at least 2.")
+        check_whole("counters", counters, 2)
         if window < 1 or window % (counters - 1):
             raise SaltwiseValueError(f"window is {window!r}; it must be a multiple of counters - 1 = {counters - 1}.")
         self.window = window
@@ -59,7 +58,7 @@ class SlidingCounts(Generic[Item]):
 
     @property
     def total(self) -> int:
-        """The number of rows that an answer is about."""
+        """The number of rows that an answer covers."""
         return self.counters[0].total
 
     def __len__(self) -> int:
@@ -86,7 +85,7 @@ class SlidingCounts(Generic[Item]):
     def offer_together(self, weights: Mapping[Item, int]) -> None:
         """Add rows of many items whose order is not known. No counter starts in the middle of them.
 
-        So an answer may be about more rows than above, at most by the size of the last such batch.
+        So an answer may cover more rows than above: at most the size of the last such batch more.
 
         Raises:
             SaltwiseValueError: a weight is not a whole number of at least 1.

@@ -9,164 +9,25 @@ After ``total`` rows, for every item with ``count`` and ``error`` on its counter
 and an item without a counter was seen at most ``absent`` times. So every item with a share of at least 1/capacity has
 a counter. Merging follows Agarwal et al., "Mergeable Summaries" (PODS 2012), and keeps all of this.
 
-The counters are in a Stream-Summary that is kept lazily. Counters filed at the same count form a bucket, oldest first.
-The buckets form a list in ascending order. A row of a known item only raises the count. When the lowest count is
-needed, counters that have grown are filed again, from the lowest bucket upwards. A row costs O(1), amortised.
+The counters are in a :mod:`Stream-Summary <saltwise.sketches.stream_summary>`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-
-from .._jit import inlined
-from ..errors import SaltwiseValueError
+from ..errors import SaltwiseValueError, check_whole
 from ..keys import ITEM_TYPES, Item
 from ..options import MAX_CAPACITY
 from . import sketch_bytes
 from .sketch_bytes import BYTES_OF
+from .stream_summary import NIL, append, count_known, count_new, empty_summary, with_room
 
-Records = Any
-"""A numpy array of records."""
-
-NIL = -1
-MOST_ROWS = (1 << 63) - 1
-ROOM = 1024
-"""Counters of a summary at first. A sketch of few items may say that it has millions of counters."""
-COUNTER = np.dtype([("count", "i8"), ("error", "i8"), ("bucket", "i4"), ("newer", "i4"), ("older", "i4")])
-BUCKET = np.dtype([("level", "i8"), ("oldest", "i4"), ("newest", "i4"), ("above", "i4"), ("below", "i4")])
-WHOLE = np.dtype(
-    [(name, "i4") for name in ("size", "buckets", "lowest", "highest", "unused")] + [("total", "i8"), ("unseen", "i8")]
-)
-
-
-class Summary(NamedTuple):
-    """A Stream-Summary as arrays of records: COUNTER, BUCKET, and one WHOLE."""
-
-    counters: Records
-    buckets: Records
-    whole: Records
-
-
-def empty_summary(capacity: int) -> Summary:
-    """Return a summary with `capacity` counters, none of them in use."""
-    whole = np.zeros(1, WHOLE)
-    for end in ("lowest", "highest", "unused"):
-        whole[end] = NIL
-    return Summary(np.empty(capacity, COUNTER), np.empty(capacity + 1, BUCKET), whole)
-
-
-@inlined
-def count_known(s: Summary, counter: int, weight: int) -> None:
-    """Count rows of the item on `counter`."""
-    s.whole[0]["total"] += weight
-    s.counters[counter]["count"] += weight
-
-
-@inlined
-def count_new(s: Summary, weight: int) -> int:
-    """Count rows of an item without a counter; return the counter that now stands for it.
-
-    It is an unused one, or the oldest of those with the lowest count.
-    """
-    whole = s.whole[0]
-    whole["total"] += weight
-    if whole["size"] < len(s.counters):
-        return append(s, whole["unseen"] + weight, whole["unseen"], NIL)
-    counter = s.buckets[whole["lowest"]]["oldest"]
-    while s.counters[counter]["count"] > s.buckets[whole["lowest"]]["level"]:
-        _file(s, counter, _unfile(s, counter))
-        counter = s.buckets[whole["lowest"]]["oldest"]
-    s.counters[counter]["error"] = s.counters[counter]["count"]
-    s.counters[counter]["count"] += weight
-    _file(s, counter, _unfile(s, counter))
-    return int(counter)
-
-
-@inlined
-def append(s: Summary, count: int, error: int, under: int) -> int:
-    """Use the next unused counter; `under` is a bucket below its place, or NIL."""
-    counter = s.whole[0]["size"]
-    s.whole[0]["size"] = counter + 1
-    s.counters[counter]["count"] = count
-    s.counters[counter]["error"] = error
-    _file(s, counter, under)
-    return int(counter)
-
-
-@inlined
-def _file(s: Summary, counter: int, start: int) -> None:
-    """Append a counter to the bucket of its count, which lies above `start` (NIL: anywhere)."""
-    level = s.counters[counter]["count"]
-    under = start
-    over = s.whole[0]["lowest"] if under == NIL else s.buckets[under]["above"]
-    while over != NIL and s.buckets[over]["level"] < level:
-        under = over
-        over = s.buckets[over]["above"]
-    bucket = over if over != NIL and s.buckets[over]["level"] == level else _new_bucket(s, level, under, over)
-    newest = s.buckets[bucket]["newest"]
-    s.counters[counter]["bucket"] = bucket
-    s.counters[counter]["newer"] = NIL
-    s.counters[counter]["older"] = newest
-    if newest == NIL:
-        s.buckets[bucket]["oldest"] = counter
-    else:
-        s.counters[newest]["newer"] = counter
-    s.buckets[bucket]["newest"] = counter
-
-
-@inlined
-def _unfile(s: Summary, counter: int) -> int:
-    """Take a counter out of its bucket; return the highest bucket that is certainly below its next place."""
-    bucket = s.counters[counter]["bucket"]
-    before = s.counters[counter]["older"]
-    after = s.counters[counter]["newer"]
-    if before == NIL:
-        s.buckets[bucket]["oldest"] = after
-    else:
-        s.counters[before]["newer"] = after
-    if after == NIL:
-        s.buckets[bucket]["newest"] = before
-    else:
-        s.counters[after]["older"] = before
-    if s.buckets[bucket]["oldest"] != NIL:
-        return int(bucket)
-    under = s.buckets[bucket]["below"]
-    _join(s, under, s.buckets[bucket]["above"])
-    s.buckets[bucket]["above"] = s.whole[0]["unused"]
-    s.whole[0]["unused"] = bucket
-    return int(under)
-
-
-@inlined
-def _new_bucket(s: Summary, level: int, under: int, over: int) -> int:
-    bucket = s.whole[0]["unused"]
-    if bucket != NIL:
-        s.whole[0]["unused"] = s.buckets[bucket]["above"]
-    else:
-        bucket = s.whole[0]["buckets"]
-        s.whole[0]["buckets"] = bucket + 1
-    s.buckets[bucket]["level"] = level
-    s.buckets[bucket]["oldest"] = NIL
-    s.buckets[bucket]["newest"] = NIL
-    _join(s, under, bucket)
-    _join(s, bucket, over)
-    return int(bucket)
-
-
-@inlined
-def _join(s: Summary, under: int, over: int) -> None:
-    """Make `over` the bucket next above `under`; NIL stands for either end."""
-    if under == NIL:
-        s.whole[0]["lowest"] = over
-    else:
-        s.buckets[under]["above"] = over
-    if over == NIL:
-        s.whole[0]["highest"] = under
-    else:
-        s.buckets[over]["below"] = under
+MAX_ROWS = (1 << 63) - 1
+"""The most rows that a BIGINT can count."""
+FIRST_COUNTERS = 1024
+"""Memory is reserved for this many counters at first: the bytes of a tiny sketch may ask for millions of counters."""
 
 
 class Counted(NamedTuple):
@@ -183,13 +44,6 @@ class Estimate(NamedTuple):
     estimate: int
     lower: int
     upper: int
-
-
-def with_room(s: Summary, capacity: int) -> Summary:
-    """Return the same summary with more counters."""
-    larger = empty_summary(capacity)._replace(whole=s.whole)
-    larger.counters[: len(s.counters)], larger.buckets[: len(s.buckets)] = s.counters, s.buckets
-    return larger
 
 
 class SpaceSaving:
@@ -213,13 +67,12 @@ class SpaceSaving:
     """
 
     def __init__(self, capacity: int, item_type: str = "bigint") -> None:
-        if not 1 <= capacity <= MAX_CAPACITY:
-            raise SaltwiseValueError(f"capacity is {capacity}; it must be a whole number from 1 to {MAX_CAPACITY}.")
+        check_whole("capacity", capacity, most=MAX_CAPACITY)
         if item_type not in ITEM_TYPES:
             raise SaltwiseValueError.unknown("item_type", item_type, ITEM_TYPES)
         self.capacity = capacity
         self.item_type = item_type
-        self._s = empty_summary(min(capacity, ROOM))
+        self._s = empty_summary(min(capacity, FIRST_COUNTERS))
         self._items: list[Item] = []
         self._counter_of: dict[Item, int] = {}
 
@@ -229,8 +82,7 @@ class SpaceSaving:
         Raises:
             SaltwiseValueError: the item is not of the sketch's type, or the weight is below 1.
         """
-        if weight < 1:
-            raise SaltwiseValueError(f"weight is {weight}; it must be a whole number of at least 1.")
+        check_whole("weight", weight)
         known = self._counter_of.get(item)
         if known is not None:
             count_known(self._s, known, weight)
@@ -312,7 +164,7 @@ class SpaceSaving:
             raise SaltwiseValueError(
                 f"the other sketch counts items of type {other.item_type}; it must be {self.item_type}, as here."
             )
-        if self.total + other.total > MOST_ROWS:
+        if self.total + other.total > MAX_ROWS:
             raise SaltwiseValueError(
                 f"the sketches counted {self.total} and {other.total} rows, which is more than a BIGINT holds; leave "
                 "out those that counted something else."
@@ -320,9 +172,9 @@ class SpaceSaving:
         missed_here, missed_there = self.absent, other.absent
         merged = []
         for item, count, error in self.top():
-            there = other._counter_of.get(item)
-            more, wrong = (missed_there, missed_there) if there is None else other._counted(there)
-            merged.append(Counted(item, count + more, error + wrong))
+            counter = other._counter_of.get(item)
+            more, more_error = (missed_there, missed_there) if counter is None else other._counted(counter)
+            merged.append(Counted(item, count + more, error + more_error))
         merged += [
             Counted(item, count + missed_here, error + missed_here)
             for item, count, error in other.top()
@@ -343,7 +195,10 @@ class SpaceSaving:
         [Counted(item=7, count=1, error=0)]
         """
         entries: list[tuple[Item, int, int]] = [*self.top()]
-        return sketch_bytes.write(sketch_bytes.Content(self.item_type, self.capacity, self.total, self.absent, entries))
+        content = sketch_bytes.Content(
+            self.item_type, self.capacity, total=self.total, absent=self.absent, entries=entries
+        )
+        return sketch_bytes.write(content)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> SpaceSaving:

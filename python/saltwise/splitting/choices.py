@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING
 from ..options import EPSILON
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+    from ..arrays import Floats
 
 
-def find_optimal_choices(
-    head: Sequence[float] | npt.NDArray[np.float64], workers: int, epsilon: float = EPSILON
-) -> int:
+def find_optimal_choices(head: Sequence[float] | Floats, workers: int, epsilon: float = EPSILON) -> int:
     """Return the smallest d that may keep the imbalance below `epsilon` (Proposition 4.1).
 
     For every prefix h of the head, with b_h = n - n ((n - 1) / n)^(h d) the workers it can expect to use::

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from .. import hashing
 from .._jit import COMPILED, jit
-
-Longs = npt.NDArray[np.int64]
-Ints = npt.NDArray[np.int32]
+from ..arrays import Int32s, Int64s
 
 
 @jit
@@ -37,7 +34,7 @@ worker_of = _compiled_worker_of if COMPILED else hashing.worker
 
 
 @jit
-def workers_of(hashes: Longs, i: int, n: int) -> Ints:
+def workers_of(hashes: Int64s, i: int, n: int) -> Int32s:
     """F_i of each key."""
     workers = np.empty(len(hashes), np.int32)
     for key in range(len(hashes)):

@@ -10,14 +10,15 @@ import heapq
 import numpy as np
 
 from .._jit import inlined
-from ..sketches.space_saving import Records
-from .compiled_hash import Ints, Longs, worker_of
+from ..arrays import Int32s, Int64s
+from ..sketches.stream_summary import Records
+from .compiled_hash import worker_of
 from .pkg import less_loaded
 from .source import POTC
 
 
 @inlined
-def greedy_d(key: Records, d: int, load: Longs) -> int:
+def greedy_d(key: Records, d: int, load: Int64s) -> int:
     """Greedy-d: the least loaded of F_1(key) ... F_d(key). Of equal ones the first wins."""
     best = int(key["first"])
     for j in range(2, d + 1):
@@ -28,14 +29,14 @@ def greedy_d(key: Records, d: int, load: Longs) -> int:
 
 
 @inlined
-def placed_once(key: Records, scheme: int, load: Longs, index: int) -> int:
+def placed_once(key: Records, scheme: int, load: Int64s, index: int) -> int:
     """The worker of a key that is never split. A new key is placed by PoTC or On-Greedy; Off-Greedy has no new keys."""
     if key["placed"] < 0:
         key["placed"] = less_loaded(key, load, index) if scheme == POTC else np.argmin(load)
     return int(key["placed"])
 
 
-def off_greedy(ids: Ints, keys: int, workers: int) -> Ints:
+def off_greedy(ids: Int32s, keys: int, workers: int) -> Int32s:
     """Off-Greedy: place keys by descending frequency on the least loaded worker. Of equal keys the first seen is first.
 
     Args:

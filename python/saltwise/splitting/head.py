@@ -10,20 +10,21 @@ import numpy as np
 
 from .._jit import inlined, jit
 from .._sort import ascending
-from ..sketches.space_saving import Records, Summary, count_known, count_new
+from ..arrays import Int64s
+from ..sketches.stream_summary import Records, Summary, count_known, count_new
 from .choices import find_optimal_choices
-from .compiled_hash import Longs, worker_of
+from .compiled_hash import worker_of
 from .pkg import less_loaded
 from .source import DCHOICES, WCHOICES, Settings, Source, next_in_turn
 
-MINIMUM_ROWS = 16
+MIN_ROWS = 16
 """A key with fewer messages is never hot: while there are few messages, every key has a large share of them."""
 
 solve_d = jit(find_optimal_choices)
 
 
 @inlined
-def by_head(source: Source, keys: Records, key: int, load: Longs, settings: Settings) -> int:
+def by_head(source: Source, keys: Records, key: int, load: Int64s, settings: Settings) -> int:
     """The worker of a message: a key in the head is routed by the scheme, all others by PKG."""
     counter = _count(source, key)
     if settings.scheme == DCHOICES and source.sketch.whole[0]["total"] >= source.state[0]["solve_at"]:
@@ -31,7 +32,7 @@ def by_head(source: Source, keys: Records, key: int, load: Longs, settings: Sett
     if not in_head(source.sketch, counter, settings.theta):
         return less_loaded(keys[key], load, source.state[0]["index"])
     if settings.scheme == DCHOICES:
-        return _d_choices(source, keys, key, counter, load)
+        return _d_choices(source, keys[key], counter, load)
     if settings.scheme == WCHOICES:
         return _least_loaded_of_all(source, load)
     return next_in_turn(source.state[0], len(load))
@@ -41,7 +42,7 @@ def by_head(source: Source, keys: Records, key: int, load: Longs, settings: Sett
 def in_head(sketch: Summary, counter: int, theta: float) -> bool:
     """Whether the key on this counter is in the head now."""
     count = sketch.counters[counter]["count"]
-    return bool(count >= MINIMUM_ROWS and count >= theta * sketch.whole[0]["total"])
+    return bool(count >= MIN_ROWS and count >= theta * sketch.whole[0]["total"])
 
 
 @inlined
@@ -76,7 +77,7 @@ def _update_d(source: Source, settings: Settings, n: int) -> None:
 
 
 @inlined
-def _d_choices(source: Source, keys: Records, key: int, counter: int, load: Longs) -> int:
+def _d_choices(source: Source, key: Records, counter: int, load: Int64s) -> int:
     """The least loaded of the key's d candidates. The search starts anew when d or the key on the counter changes."""
     n = len(load)
     d = source.state[0]["d"]
@@ -84,19 +85,19 @@ def _d_choices(source: Source, keys: Records, key: int, counter: int, load: Long
         return _least_loaded_of_all(source, load)
     row = counter % (len(source.candidates) - 1)
     candidates = source.candidates[row]
-    if candidates["d"] != d or candidates["hash"] != keys[key]["hash"]:
-        found = 0
+    if candidates["d"] != d or candidates["hash"] != key["hash"]:
+        count = 0
         for j in range(1, d + 1):
-            worker = worker_of(keys[key]["hash"], j, n)
-            if not (source.candidate_workers[row, :found] == worker).any():
-                source.candidate_workers[row, found] = worker
-                found += 1
-        candidates["hash"] = keys[key]["hash"]
+            worker = worker_of(key["hash"], j, n)
+            if not (source.candidate_workers[row, :count] == worker).any():
+                source.candidate_workers[row, count] = worker
+                count += 1
+        candidates["hash"] = key["hash"]
         candidates["d"] = d
-        candidates["count"] = found
+        candidates["count"] = count
     search = source.search[counter]
-    if search["d"] != d or search["hash"] != keys[key]["hash"]:
-        search["hash"] = keys[key]["hash"]
+    if search["d"] != d or search["hash"] != key["hash"]:
+        search["hash"] = key["hash"]
         search["d"] = d
         search["cursor"] = source.state[0]["index"] % candidates["count"]
         search["least_load"] = 0
@@ -104,28 +105,28 @@ def _d_choices(source: Source, keys: Records, key: int, counter: int, load: Long
 
 
 @inlined
-def _least_loaded_of_all(source: Source, load: Longs) -> int:
+def _least_loaded_of_all(source: Source, load: Int64s) -> int:
     return _least_loaded(source, len(source.search) - 1, len(source.candidates) - 1, load)
 
 
 @inlined
-def _least_loaded(source: Source, counter: int, row: int, load: Longs) -> int:
+def _least_loaded(source: Source, counter: int, row: int, load: Int64s) -> int:
     """MINLOAD over the candidates in `row`. Loads only grow, so the smallest load seen stays a lower bound."""
     search = source.search[counter]
     count = source.candidates[row]["count"]
-    at = search["cursor"]
-    best = at
-    least = np.iinfo(np.int64).max
+    cursor = search["cursor"]
+    best = cursor
+    least_load = np.iinfo(np.int64).max
     left = count
-    while left > 0 and least > search["least_load"]:
-        here = load[source.candidate_workers[row, at]]
-        if here < least:
-            least = here
-            best = at
-        at += 1
-        if at == count:
-            at = 0
+    while left > 0 and least_load > search["least_load"]:
+        candidate_load = load[source.candidate_workers[row, cursor]]
+        if candidate_load < least_load:
+            least_load = candidate_load
+            best = cursor
+        cursor += 1
+        if cursor == count:
+            cursor = 0
         left -= 1
-    search["least_load"] = least
+    search["least_load"] = least_load
     search["cursor"] = best
     return int(source.candidate_workers[row, best])

@@ -2,8 +2,8 @@
 
 The head is the keys of at least theta in the recent past, d comes from Proposition 4.1 (Nasir et al., "When Two Choices
 Are not Enough", sections III-A and IV-A), and the candidates of a key are F_1 ... F_d of its hash. In the paper a
-source sends each message of a hot key to the least loaded candidate. Here a batch is split at once, into shares that
-leave the candidates as even as they would be then.
+source sends each message of a hot key to the least loaded candidate. Here a batch is split at once, and its shares
+leave the candidates as even as that would.
 """
 
 from __future__ import annotations
@@ -12,21 +12,22 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..arrays import Floats, Int32s
 from ..options import EPSILON, default_theta
 from ..sketches.sliding_counts import SlidingCounts
 from .choices import find_optimal_choices
-from .compiled_hash import Ints, worker_of
+from .compiled_hash import worker_of
 
 
 class HeadSplit(NamedTuple):
-    """The shares of one hot key's rows."""
+    """How the rows of one hot key are shared among its workers."""
 
-    workers: Ints
+    workers: Int32s
     """Its candidates, each one once."""
-    until: np.ndarray
+    until: Floats
     """The cumulative shares of the candidates; the last one is 1."""
 
-    def place(self, parts: np.ndarray) -> Ints:
+    def place(self, parts: Floats) -> Int32s:
         """Return the worker of each row, given a number from 0 to 1 that depends on its content alone.
 
         >>> HeadSplit(np.array([4, 2], np.int32), np.array([0.75, 1.0])).place(np.array([0.1, 0.8]))
@@ -50,21 +51,21 @@ def head_splits(counts: SlidingCounts[int | None], workers: int) -> dict[int, He
     if workers < 2 or not counts.total:
         return {}
     frequent = counts.frequent(default_theta(workers))
-    head = [(key, found.estimate / counts.total) for key, found in frequent if key is not None]
+    head = [(key, counted.estimate / counts.total) for key, counted in frequent if key is not None]
     d = find_optimal_choices([share for _, share in head], workers, EPSILON)
     load = np.full(workers, max(0.0, 1 - sum(share for _, share in head)) / workers)
     splits = {}
     for key, share in head:
         hashed = (worker_of(key, i, workers) for i in range(1, d + 1))
         candidates = np.array([*dict.fromkeys(range(workers) if d == workers else hashed)], np.int32)
-        given = _poured(load[candidates], share)
-        load[candidates] += given
-        splits[key] = HeadSplit(candidates, np.cumsum(given) / share)
+        shares = _poured(load[candidates], share)
+        load[candidates] += shares
+        splits[key] = HeadSplit(candidates, np.cumsum(shares) / share)
     return splits
 
 
-def _poured(load: np.ndarray, share: float) -> np.ndarray:
-    """Return how much of a share each candidate gets, so that the least loaded are even afterwards.
+def _poured(load: Floats, share: float) -> Floats:
+    """Return which part of a share each candidate gets, so that the least loaded are even afterwards.
 
     >>> _poured(np.array([0.2, 0.1, 0.5]), 0.3).round(3).tolist()
     [0.1, 0.2, 0.0]

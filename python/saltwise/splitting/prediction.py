@@ -15,7 +15,7 @@ PREDICTED = ("hash", "split", *(name for name in ROUTING if name not in ("hash",
 """Strategies whose balance is predicted."""
 
 OVERSIZE = 1.5
-"""``split`` splits a partition of more than so many tasks' share."""
+"""``split`` splits a partition that has more than this multiple of a task's even share."""
 
 
 def predict(
@@ -23,11 +23,11 @@ def predict(
 ) -> float:
     """Return the predicted max/mean of rows per worker.
 
-    Each heavy key drops its share, in small portions and in turn with the others, on the least loaded of its
-    candidates: the Greedy-d process of the papers on a fluid. Keys that may go anywhere, and those that are not
-    known, fill the least loaded workers; with ``hash`` and ``split`` the latter fill all workers evenly. With
-    ``split`` these are partitions, to be read in about n tasks: oversize ones are cut into even slices, and the others
-    packed, the largest first.
+    The heavy keys take turns. Each drops a small portion of its share on the least loaded of its candidates, until all
+    is dropped: the Greedy-d process of the papers, applied to a fluid. Keys that may go anywhere, and unknown keys,
+    then fill the least loaded workers. With ``hash`` and ``split``, unknown keys fill all workers evenly. With
+    ``split`` the workers are partitions, which about n tasks read: oversize ones are cut into even slices, and the
+    others are packed, the largest first.
 
     Args:
         keys: 64-bit hash and share of all rows of the heavy keys.
@@ -77,7 +77,7 @@ def predict(
 
 
 def _split(load: Sequence[float]) -> float:
-    """Return max/mean of the tasks that partitions of these shares are read in."""
+    """Return max/mean of the tasks that read partitions of these shares."""
     tasks = len(load)
     oversize = [share for share in load if share * tasks > OVERSIZE]
     whole = sorted((share for share in load if share * tasks <= OVERSIZE), reverse=True)

@@ -1,4 +1,4 @@
-"""A source of rows outside of the simulator and of the plugin: it is fed batch by batch, with keys as they come.
+"""A source of rows outside of the simulator and of the plugin. It gets batch after batch, and may meet any key.
 
 The schemes are those of :mod:`saltwise.splitting.schemes`, so a row gets the worker that the plugin's ``skew_worker``
 gives it.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..arrays import Int32s, Int64s
 from ..options import SettledOptions
-from .compiled_hash import Ints, Longs
 from .schemes import SPLITTING, Messages, run_source
 from .source import Settings, key_table, new_sources
 
@@ -29,11 +29,12 @@ class Router:
     def __init__(self, options: SettledOptions, source: int) -> None:
         self._settings = Settings(SPLITTING[options.strategy], options.theta, options.epsilon, options.choices or 0)
         self._workers = options.workers
-        [self._source] = new_sources(1, options.workers, 0, self._settings, options.capacity, source).each
+        sources = new_sources(1, options.workers, self._settings, keys=0, capacity=options.capacity, first=source)
+        [self._source] = sources.by_number
         self._hash_on = np.empty(options.capacity, np.int64)
         """By counter: the hash of its key."""
 
-    def route(self, hashes: Longs) -> Ints:
+    def route(self, hashes: Int64s) -> Int32s:
         """Return the worker of each of the next rows, whose keys have these 64-bit hashes.
 
         Only keys on a counter are remembered, so memory is bounded by the sketch and the batch.
@@ -51,7 +52,8 @@ class Router:
             edges=np.array([0, len(hashes)]),
             workers=np.empty(len(hashes), np.int32),
         )
-        run_source(source, 1, stream, self._settings, np.zeros((1, self._workers), np.int64))
+        sent = np.zeros((1, self._workers), np.int64)
+        run_source(source, 1, stream, settings=self._settings, sent=sent)
         self._hash_on[: self._counters] = distinct[source.key_on[: self._counters]]
         return stream.workers
 

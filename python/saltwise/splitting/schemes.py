@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .._jit import inlined, jit
-from ..sketches.space_saving import Records
-from .compiled_hash import Ints, Longs
+from ..arrays import Int32s, Int64s
+from ..sketches.stream_summary import Records
 from .greedy import greedy_d, placed_once
 from .head import by_head
 from .pkg import less_loaded
@@ -44,25 +44,25 @@ SPLITTING = {
 
 
 @inlined
-def route(source: Source, keys: Records, key: int, load: Longs, settings: Settings) -> int:
+def route(source: Source, keys: Records, key: int, load: Int64s, settings: Settings) -> int:
     """P_t: the worker to which the source sends its next message, which has this key."""
     if settings.scheme in WITH_SKETCH:
-        return by_head(source, keys, key, load, settings)
-    return _route_without_sketch(source.state[0], keys, key, load, settings)
+        return by_head(source, keys, key, load=load, settings=settings)
+    return _route_without_sketch(source.state[0], keys[key], load, settings)
 
 
 @inlined
-def _route_without_sketch(state: Records, keys: Records, key: int, load: Longs, settings: Settings) -> int:
+def _route_without_sketch(state: Records, key: Records, load: Int64s, settings: Settings) -> int:
     scheme = settings.scheme
     if scheme == HASH:
-        return int(keys[key]["first"])
+        return int(key["first"])
     if scheme == SHUFFLE:
         return next_in_turn(state, len(load))
     if scheme == PKG:
-        return less_loaded(keys[key], load, state["index"])
+        return less_loaded(key, load, state["index"])
     if scheme == GREEDY:
-        return greedy_d(keys[key], settings.choices, load)
-    return placed_once(keys[key], scheme, load, state["index"])
+        return greedy_d(key, settings.choices, load)
+    return placed_once(key, scheme, load, state["index"])
 
 
 class Messages(NamedTuple):
@@ -70,18 +70,18 @@ class Messages(NamedTuple):
 
     keys: Records
     """The distinct keys, a KEY each."""
-    ids: Ints
+    ids: Int32s
     """The key of each message."""
-    source_of: Ints
+    source_of: Int32s
     """The source of each message; empty where message t comes from source t modulo their number."""
-    edges: Longs
+    edges: Int64s
     """Where the stream is sampled: sample j ends before message edges[j + 1]."""
-    workers: Ints
+    workers: Int32s
     """Receives the worker of each message."""
 
 
 @jit
-def run_source(source: Source, number: int, stream: Messages, settings: Settings, sent: Longs) -> None:
+def run_source(source: Source, number: int, stream: Messages, settings: Settings, sent: Int64s) -> None:
     """Route the messages of one source that knows only its own messages. Such sources may run side by side.
 
     Args:
@@ -99,7 +99,7 @@ def run_source(source: Source, number: int, stream: Messages, settings: Settings
         t = start + (index - start) % number if in_turn else start
         while t < edges[j + 1]:
             if in_turn or source_of[t] == index:
-                worker = route(source, keys, ids[t], source.load, settings)
+                worker = route(source, keys, ids[t], load=source.load, settings=settings)
                 source.load[worker] += 1
                 sent[j, worker] += 1
                 workers[t] = worker
@@ -107,7 +107,7 @@ def run_source(source: Source, number: int, stream: Messages, settings: Settings
 
 
 @jit
-def run_together(sources: Sources, stream: Messages, settings: Settings, sent: Longs, probe: int) -> None:
+def run_together(sources: Sources, stream: Messages, settings: Settings, sent: Int64s, probe: int) -> None:
     """Route a stream message by message, where sources share what they know.
 
     Args:
@@ -128,9 +128,9 @@ def run_together(sources: Sources, stream: Messages, settings: Settings, sent: L
             i = source_of[t] if len(source_of) else t % len(sources.states)
             load = sources.loads[i] if probe > 0 else true
             if has_sketch:
-                worker = by_head(sources.each[i], keys, ids[t], load, settings)
+                worker = by_head(sources.by_number[i], keys, ids[t], load=load, settings=settings)
             else:
-                worker = _route_without_sketch(sources.states[i], keys, ids[t], load, settings)
+                worker = _route_without_sketch(sources.states[i], keys[ids[t]], load, settings)
             if probe > 0:
                 load[worker] += 1
             true[worker] += 1
@@ -139,7 +139,7 @@ def run_together(sources: Sources, stream: Messages, settings: Settings, sent: L
 
 
 @jit
-def states_per_key(ids: Ints, workers: Ints, keys: int, n: int) -> Longs:
+def states_per_key(ids: Int32s, workers: Int32s, keys: int, n: int) -> Int64s:
     """Return on how many workers each key has a state."""
     seen = np.zeros((keys, n), np.bool_)
     for t in range(len(ids)):

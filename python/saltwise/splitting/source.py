@@ -7,10 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from .._jit import inlined
-from ..sketches.space_saving import Records, Summary, empty_summary
-from .compiled_hash import Ints, Longs, workers_of
+from ..arrays import Int32s, Int64s
+from ..sketches.stream_summary import Records, Summary, empty_summary
+from .compiled_hash import workers_of
 
-HASH, SHUFFLE, PKG, DCHOICES, WCHOICES, ROUNDROBIN, GREEDY, POTC, ON_GREEDY, GIVEN = range(10)
+HASH, SHUFFLE, PKG, DCHOICES, WCHOICES, ROUNDROBIN, GREEDY, POTC, ON_GREEDY, OFF_GREEDY = range(10)
 WITH_SKETCH = (DCHOICES, WCHOICES, ROUNDROBIN)
 
 KEY = np.dtype([("hash", "i8"), ("first", "i4"), ("second", "i4"), ("placed", "i4")])
@@ -23,9 +24,9 @@ where it starts, and the load at which it may stop."""
 CANDIDATES = np.dtype([("hash", "i8"), ("d", "i4"), ("count", "i4")])
 """A list of candidates: the key's hash and the d it was made for (0: none yet), and how many workers it has."""
 
-LISTS = 1024
-"""Lists of candidates that a source keeps. Keys that share a list make it again in turn: its memory is O(n), not O(n^2)
-as it would be with one for each of the 4/theta = 20 n counters."""
+CANDIDATE_LISTS = 1024
+"""A source has this many lists of candidates, so their memory is O(n). A list for each of the 4/theta = 20 n counters
+would take O(n^2). Keys that share a list rebuild it alternately."""
 
 STATE = np.dtype([("index", "i8"), ("turn", "i8"), ("d", "i8"), ("solve_at", "i8")])
 """A source: its number, the next worker of round-robin, d, and the number of messages at which d is solved again."""
@@ -36,19 +37,19 @@ class Source(NamedTuple):
 
     state: Records
     """One STATE."""
-    load: Longs
+    load: Int64s
     """Messages sent to each worker, as far as the source knows."""
     sketch: Summary
-    counter_of: Ints
+    counter_of: Int32s
     """By key: its counter, or -1."""
-    key_on: Ints
+    key_on: Int32s
     """By counter: its key."""
     search: Records
     """By counter: SEARCH. The last record is for keys that may use all workers."""
     candidates: Records
     """By counter modulo their number: CANDIDATES. The last record is of all workers, and not counted in that number."""
-    candidate_workers: Ints
-    """For each of these: the workers that the key may use."""
+    candidate_workers: Int32s
+    """For each list of candidates: the workers that the key may use."""
 
 
 class Settings(NamedTuple):
@@ -58,18 +59,18 @@ class Settings(NamedTuple):
     theta: float
     epsilon: float
     choices: int
-    """d, or 0 where it is to be solved."""
+    """d; 0 if it is to be solved."""
 
 
 class Sources(NamedTuple):
     """All sources. Row i of `states` and of `loads` is the state and the load of source i."""
 
     states: Records
-    loads: Longs
-    each: tuple[Source, ...]
+    loads: Int64s
+    by_number: tuple[Source, ...]
 
 
-def key_table(hashes: Longs, workers: int, placed: Ints | np.int32) -> Records:
+def key_table(hashes: Int64s, workers: int, placed: Int32s | np.int32) -> Records:
     """Return a KEY for each of these hashes."""
     keys = np.empty(len(hashes), KEY)
     keys["hash"] = hashes
@@ -78,24 +79,35 @@ def key_table(hashes: Longs, workers: int, placed: Ints | np.int32) -> Records:
     return keys
 
 
-def new_sources(number: int, workers: int, keys: int, settings: Settings, capacity: int, first: int = 0) -> Sources:
-    """Return sources that have seen nothing. Their numbers start at `first`."""
+def new_sources(number: int, workers: int, settings: Settings, *, keys: int, capacity: int, first: int = 0) -> Sources:
+    """Return sources that have seen nothing.
+
+    Args:
+        number: of sources.
+        workers: n.
+        settings: the parameters of the run.
+        keys: |K|.
+        capacity: counters of the sketch of each source.
+        first: the number of the first source.
+    """
     states = np.zeros(number, STATE)
     states["index"] = np.arange(first, first + number)
     states["turn"] = states["index"] % workers
     states["d"] = min(workers, settings.choices or 2)
     states["solve_at"] = np.iinfo(np.int64).max if settings.choices else int(np.ceil(1 / settings.theta))
     loads = np.zeros((number, workers), np.int64)
-    each = tuple(_source(states[i : i + 1], loads[i], keys, settings, capacity) for i in range(number))
-    return Sources(states, loads, each)
+    by_number = tuple(
+        _source(states[i : i + 1], loads[i], settings, keys=keys, capacity=capacity) for i in range(number)
+    )
+    return Sources(states, loads, by_number)
 
 
-def _source(state: Records, load: Longs, keys: int, settings: Settings, capacity: int) -> Source:
+def _source(state: Records, load: Int64s, settings: Settings, *, keys: int, capacity: int) -> Source:
     """Return a source. Only a scheme with a sketch gets room for one."""
     workers = len(load)
     has_sketch = settings.scheme in WITH_SKETCH
     counters = capacity if has_sketch else 1
-    lists = min(counters, LISTS)
+    lists = min(counters, CANDIDATE_LISTS)
     search = np.zeros(counters + 1, SEARCH)
     search[counters]["cursor"] = state[0]["turn"]
     candidates = np.zeros(lists + 1, CANDIDATES)

@@ -11,7 +11,9 @@ from pyspark.sql.types import ArrayType, BinaryType, MapType, NumericType, Strin
 
 from ...errors import SaltwiseValueError, check_whole
 from ...options import MAX_CAPACITY, SettledOptions, SkewOptions, settle
-from ...placement.history import COUNTERS_PER_KEY, Aims, Weights, check_weight, keys_to_track
+from ...placement.aims import DEFAULT_AIMS, Aims
+from ...placement.history import COUNTERS_PER_KEY, keys_to_track
+from ...placement.weights import Weights, check_weight
 from ..columns import quoted
 from ..session import require_plugin, session_options
 
@@ -58,7 +60,7 @@ def weights_of(
     if not columns:
         raise SaltwiseValueError("keys is empty; name at least one column to group by.")
     if capacity is None:
-        capacity = key_capacity(settle(SkewOptions(), session_options(df.sparkSession)), cost, Aims())
+        capacity = key_capacity(settle(SkewOptions(), session_options(df.sparkSession)), cost, DEFAULT_AIMS)
     check_whole("capacity", capacity)
     key_type = ", ".join(field.dataType.simpleString() for field in df.select(*columns).schema)
     key = F.xxhash64(*columns)

@@ -7,9 +7,9 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from ...errors import SaltwiseValueError
+from ...placement.aims import DEFAULT_AIMS
 from ...placement.construct import construct
 from ...placement.function_json import to_json
-from ...placement.history import RESOURCES, Aims
 from ...placement.partition_function import PartitionFunction
 from ...placement.store import PlacementStore
 from ...strategies import PLANNED_AHEAD
@@ -49,7 +49,7 @@ def partition_function_json(request: Request) -> str:
         return to_json(placement)
     settled = request.settle(PLANNED_AHEAD, default="level")
     cost: Any = settled.cost if settled.cost in COSTS else F.col(settled.cost)
-    aims = Aims() if placement is None else placement.aims
+    aims = DEFAULT_AIMS if placement is None else placement.aims
     run = weights_of(request.rows, request.keys, cost, key_capacity(settled, cost, aims))
     if placement is not None:
         return to_json(placement.plan(run, settled.workers, settled.strategy).function)
@@ -59,7 +59,6 @@ def partition_function_json(request: Request) -> str:
             run.shares,
             settled.workers,
             algorithm=settled.strategy,
-            resources=RESOURCES,
             key_type=run.key_type,
         )
     )

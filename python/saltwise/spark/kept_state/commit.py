@@ -10,14 +10,8 @@ from typing import Any, TypeVar
 from pyspark.sql.types import StructType
 
 from ...errors import check_whole
-from ...placement.history import (
-    Placement,
-    PlacementHistory,
-    costs_from_content,
-    costs_to_content,
-    counts_from_content,
-    counts_to_content,
-)
+from ...placement.history import PlacementHistory, counts_from_content, counts_to_content
+from ...placement.result import Placement, costs_from_content, costs_to_content
 from ...rebalancing.key_group_history import KeyGroupHistory
 from ...sketches.sliding_counts import SlidingCounts
 from ...versioned_json import dump_versioned, load_versioned

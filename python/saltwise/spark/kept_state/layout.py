@@ -16,9 +16,9 @@ import pandas as pd
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import pandas_udf
 
+from ...arrays import Int64s
 from ...placement.hash_pair import HashPair
 from ...placement.key_groups import KeyGroups
-from ...splitting.compiled_hash import Longs
 from ..two_phases.routing import WORKER, worker_numbers
 from .commit import HASH, ROWS, SPLIT
 from .folder import UNIT
@@ -110,7 +110,7 @@ class Layout:
         return groups, float(rows_of_groups or 0)
 
 
-def _moving_keys(before: PartitionFunction | None, after: PartitionFunction) -> Longs | None:
+def _moving_keys(before: PartitionFunction | None, after: PartitionFunction) -> Int64s | None:
     """Return the keys whose files change because they move; None if only a look at all groups can tell."""
     if before is None or before == after or isinstance(after, KeyGroups):
         return np.empty(0, np.int64)

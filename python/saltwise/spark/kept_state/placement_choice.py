@@ -12,15 +12,9 @@ from pyspark.sql import functions as F
 from ...errors import SaltwiseValueError, check_whole
 from ...options import PLACEMENT_CAPACITY
 from ...placement.construct import ALGORITHMS
-from ...placement.history import (
-    COUNTERS_PER_KEY,
-    EPSILON,
-    WINDOW,
-    Placement,
-    PlacementHistory,
-    Weights,
-    keys_to_track,
-)
+from ...placement.history import COUNTERS_PER_KEY, EPSILON, WINDOW, PlacementHistory, keys_to_track
+from ...placement.result import Placement
+from ...placement.weights import Weights
 from ...rebalancing.key_group_history import KeyGroupHistory
 from ...rebalancing.rounds import PLANNERS
 from ...sketches.sliding_counts import SlidingCounts

@@ -26,7 +26,7 @@ from .reading import StateReader
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from ...placement.history import Placement
+    from ...placement.result import Placement
 
 
 class StatefulAggregate:
