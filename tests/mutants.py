@@ -91,7 +91,7 @@ MUTANTS = [
         f"{PLUGIN}/routing/HashFamily.scala",
         "while (i <= d)",
         "while (i < d)",
-        ("test_balance.py", "test_simulate.py"),
+        ("test_simulate.py", "test_balance.py"),
     ),
     Mutant(
         "rows-of-a-shuffle-keep-their-order-of-arrival",
@@ -105,7 +105,7 @@ MUTANTS = [
         f"{PLUGIN}/routing/StableColumns.scala",
         "BooleanType | BinaryType | StringType => true",
         "BooleanType | BinaryType | StringType | DoubleType => true",
-        ("test_balance.py", "test_repeatable_order.py", "test_auto.py"),
+        ("test_auto.py", "test_repeatable_order.py", "test_balance.py"),
     ),
     # local/
     Mutant(
@@ -308,7 +308,7 @@ MUTANTS = [
         f"{PYTHON}/advise/schedule.py",
         "math.ceil(n / cores) * total / n",
         "max(1, n // cores) * total / n",
-        ("test_advise.py",),
+        ("test_advise.py", "test_docstrings.py"),
     ),
     Mutant(
         "merged-means-lie-in-the-middle",
