@@ -1,0 +1,446 @@
+"""Puts small faults into a copy of the checkout, one at a time, and says which tests notice them.
+
+    python tests/mutants.py [NAME ...] [--folder plugin/src/org/apache/spark/sql/saltwise/local] [--list] [--base-selection]
+
+Each row of MUTANTS is a fault that a maintainer could make. The tests run as `make test` runs them, without the long ones.
+A fault in Scala is compiled first, for Scala 2.13. Prints one line a mutant and writes the same to build/mutants.csv; what
+pytest printed is in build/mutants/. Exits with 1 if more than one mutant in fifteen is not caught, or if a row is stale.
+With --base-selection the tests run on the code as it is, where all of them have to pass.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+ROOT = Path(__file__).resolve().parent.parent
+OUT = ROOT / "build" / "mutants"
+MISSED_OF = 15
+"""One mutant in so many may be missed."""
+CAUGHT, NOT_CAUGHT, WRONG_ROW = "caught", "NOT CAUGHT", "WRONG ROW"
+PLUGIN = "plugin/src/org/apache/spark/sql/saltwise"
+PYTHON = "python/saltwise"
+JAR = f"{PYTHON}/jars/saltwise_2.13.jar"
+BUILD = f"import setup; from pathlib import Path; setup.build_jar(Path('{JAR}'), setup.installed_spark())"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A fault: a text of a file, and what stands there instead."""
+
+    name: str
+    file: str
+    """Relative to the root."""
+    old: str
+    """It occurs once in the file."""
+    new: str
+    tests: tuple[str, ...]
+    """The test files that should notice, relative to tests/, the cheapest first."""
+
+
+MUTANTS = [
+    # The plugin: top and plan/
+    Mutant(
+        "the-session-wins-over-the-hint",
+        f"{PLUGIN}/SkewOptions.scala",
+        "SaltwiseConf.settings(conf) ++ hint",
+        "hint ++ SaltwiseConf.settings(conf)",
+        ("test_options.py", "test_golden.py", "test_same_answers.py"),
+    ),
+    Mutant(
+        "a-filter-is-ignored-in-one-phase",
+        f"{PLUGIN}/plan/AggregatePhases.scala",
+        "aggregates.map(_.copy(mode = Complete))",
+        "aggregates.map(_.copy(mode = Complete, filter = None))",
+        ("test_combine.py", "test_same_answers.py"),
+    ),
+    Mutant(
+        "negative-zero-and-nan-are-keys-of-their-own",
+        f"{PLUGIN}/plan/GroupingKeys.scala",
+        "NormalizeFloatingNumbers.normalize(hashable(key))",
+        "hashable(key)",
+        ("test_sketch_sql.py", "test_placement.py", "test_same_answers.py"),
+    ),
+    Mutant(
+        "no-reason-for-a-plan-left-alone",
+        f"{PLUGIN}/plan/SkewAggregation.scala",
+        "reason => stock.map(SkewLeftAloneExec(reason, _)),",
+        "_ => stock,",
+        ("test_auto.py", "test_explain.py"),
+    ),
+    Mutant(
+        "rows-are-cut-by-columns-that-may-change",
+        f"{PLUGIN}/plan/RewriteSkewGroupBys.scala",
+        "column.deterministic && column.references.subsetOf(stable)).map(_.toAttribute)",
+        "column.deterministic).map(_.toAttribute)",
+        ("test_split.py",),
+    ),
+    # routing/
+    Mutant(
+        "one-candidate-less-than-choices",
+        f"{PLUGIN}/routing/HashFamily.scala",
+        "while (i <= d)",
+        "while (i < d)",
+        ("test_simulate.py", "test_balance.py"),
+    ),
+    Mutant(
+        "rows-of-a-shuffle-keep-their-order-of-arrival",
+        f"{PLUGIN}/routing/RepeatableOrderExec.scala",
+        "if (rows.outputDeterministicLevel == DeterministicLevel.DETERMINATE) rows",
+        "if (rows.outputDeterministicLevel != DeterministicLevel.INDETERMINATE) rows",
+        ("test_repeatable_order.py",),
+    ),
+    Mutant(
+        "sums-of-doubles-choose-workers",
+        f"{PLUGIN}/routing/StableColumns.scala",
+        "BooleanType | BinaryType | StringType => true",
+        "BooleanType | BinaryType | StringType | DoubleType => true",
+        ("test_auto.py", "test_repeatable_order.py", "test_balance.py"),
+    ),
+    # local/
+    Mutant(
+        "the-first-row-of-a-run-is-lost",
+        f"{PLUGIN}/local/CombineIterator.scala",
+        "        processRow(passing, first)\n",
+        "",
+        ("test_combine.py",),
+    ),
+    Mutant(
+        "raw-rows-of-a-key-with-states-are-not-merged",
+        f"{PLUGIN}/local/UpdateOrMerge.scala",
+        "      both.add(function.deserialize(function.serialize(both.updated)))\n",
+        "",
+        ("test_combine.py", "test_same_answers.py"),
+    ),
+    Mutant(
+        "a-batch-keeps-the-memory-that-it-gave-back",
+        f"{PLUGIN}/local/RowBatch.scala",
+        "    memory.give(held)\n    held = 0\n",
+        "    memory.give(held)\n",
+        ("test_combine.py",),
+    ),
+    # split/
+    Mutant(
+        "rows-of-a-slice-are-read-twice",
+        f"{PLUGIN}/split/SplitReads.scala",
+        "Math.floorMod(hash, count.toLong) == number",
+        "Math.floorMod(hash, count.toLong) <= number",
+        ("test_split.py",),
+    ),
+    Mutant(
+        "a-run-of-partitions-ends-one-too-early",
+        f"{PLUGIN}/split/Received.scala",
+        "runs.last.start until i + 1",
+        "runs.last.start until i",
+        ("test_split.py", "test_auto.py"),
+    ),
+    # placement/
+    Mutant(
+        "a-join-takes-placement-for-its-own-hash",
+        f"{PLUGIN}/placement/PlacementPartitioning.scala",
+        "isCompatibleWith(other: ShuffleSpec): Boolean = false",
+        "isCompatibleWith(other: ShuffleSpec): Boolean = other.numPartitions == numPartitions",
+        ("test_placement.py",),
+    ),
+    Mutant(
+        "a-key-is-placed-on-worker-n",
+        f"{PLUGIN}/placement/PartitionFunction.scala",
+        "HashFamily.worker(key, 1, workers)",
+        "HashFamily.worker(key, 1, workers + 1)",
+        ("test_placement.py",),
+    ),
+    Mutant(
+        "the-cost-of-keys-is-ignored",
+        f"{PLUGIN}/placement/PlaceGroups.scala",
+        "weight(options.placement.cost, rows)",
+        'weight("rows", rows)',
+        ("test_placement.py", "test_options.py"),
+    ),
+    # streaming/, state/, report/, compat/, sketch/
+    Mutant(
+        "a-stream-knows-the-head-of-its-oldest-batches",
+        f"{PLUGIN}/streaming/StreamMetrics.scala",
+        '(_.getAs[Row]("head")).reverseIterator',
+        '(_.getAs[Row]("head")).iterator',
+        ("test_streaming.py",),
+    ),
+    Mutant(
+        "batches-of-a-sink-with-queries-are-not-seen",
+        f"{PLUGIN}/state/StateListener.scala",
+        'property("spark.sql.execution.root.id").orElse(property("spark.sql.execution.id"))',
+        'property("spark.sql.execution.id")',
+        ("test_state_balancer.py",),
+    ),
+    Mutant(
+        "a-hint-makes-another-query",
+        f"{PLUGIN}/report/GroupByListener.scala",
+        "transformDownWithSubqueries {\n    case SkewGroupByHint(_, child) => child\n  }.semanticHash()",
+        "semanticHash()",
+        ("test_watched.py",),
+    ),
+    Mutant(
+        "spark-ends-jobs-whose-states-differ",
+        f"{PLUGIN}/compat/SparkCompat.scala",
+        "rowsMustAgree.foreach(_.setBoolean(shuffle, false))",
+        "rowsMustAgree.foreach(_.setBoolean(shuffle, true))",
+        ("test_auto.py",),
+    ),
+    Mutant(
+        "a-full-sketch-has-missed-nothing",
+        f"{PLUGIN}/sketch/SpaceSaving.scala",
+        "if (counters < capacity) unseen else {",
+        "if (counters <= capacity) unseen else {",
+        ("test_spacesaving.py", "test_sketch_sql.py"),
+    ),
+    Mutant(
+        "null-is-not-counted",
+        f"{PLUGIN}/sketch/SketchAggregates.scala",
+        "if (rows > 0) sketch.add",
+        "if (rows > 0 && item.eval(row) != null) sketch.add",
+        ("test_sketch_sql.py", "test_report.py"),
+    ),
+    # Python: sketches/, splitting/, placement/, rebalancing/
+    Mutant(
+        "a-merged-summary-bounds-what-one-part-missed",
+        f"{PYTHON}/sketches/space_saving.py",
+        "max(missed_here + missed_there, dropped)",
+        "max(missed_here, missed_there, dropped)",
+        ("test_spacesaving.py",),
+    ),
+    Mutant(
+        "a-window-is-one-step-too-short",
+        f"{PYTHON}/sketches/sliding_counts.py",
+        "self._step = window // (counters - 1)",
+        "self._step = window // counters",
+        ("test_lossycounting.py",),
+    ),
+    Mutant(
+        "all-sources-give-ties-to-the-first-worker",
+        f"{PYTHON}/splitting/pkg.py",
+        "load[first] < load[second] or (load[first] == load[second] and index % 2 == 0)",
+        "load[first] <= load[second]",
+        ("test_simulate.py", "test_arrow_engine.py"),
+    ),
+    Mutant(
+        "a-prefix-of-the-head-has-a-key-too-few",
+        f"{PYTHON}/splitting/choices.py",
+        "float((i + 1) * d)",
+        "float(i * d)",
+        ("test_algorithms.py", "test_simulate.py"),
+    ),
+    Mutant(
+        "the-migration-budget-is-ignored",
+        f"{PYTHON}/placement/history.py",
+        "bool(m <= max_migration and PAYS_WITHIN * gain > m)",
+        "bool(PAYS_WITHIN * gain > m)",
+        ("test_placement_store.py",),
+    ),
+    Mutant(
+        "a-round-moves-any-number-of-bytes",
+        f"{PYTHON}/rebalancing/rounds.py",
+        "        left_bytes -= cluster.cost[first]\n",
+        "",
+        ("test_rounds.py", "test_state_balancer.py"),
+    ),
+    Mutant(
+        "flux-lets-two-nodes-change-places",
+        f"{PYTHON}/rebalancing/flux.py",
+        "(load < loads[giver] - loads[taker])",
+        "(load <= loads[giver] - loads[taker])",
+        ("test_rebalancing.py",),
+    ),
+    # spark/
+    Mutant(
+        "counts-of-keys-are-no-lower-bounds",
+        f"{PYTHON}/spark/key_weights.py",
+        'row["count"] - row["error"]',
+        'row["count"]',
+        ("test_key_weights.py",),
+    ),
+    Mutant(
+        "a-batch-that-comes-again-counts-twice",
+        f"{PYTHON}/spark/stateful_aggregate.py",
+        "batch_id <= last.batch",
+        "batch_id < last.batch",
+        ("test_stateful.py",),
+    ),
+    Mutant(
+        "a-group-that-moves-stays-in-its-old-files-too",
+        f"{PYTHON}/spark/stateful_aggregate.py",
+        "_units(parts, unit) | _workers(before, moving) | _workers(after, moving)",
+        "_units(parts, unit) | _workers(after, moving)",
+        ("test_stateful.py",),
+    ),
+    Mutant(
+        "a-state-that-is-passed-on-leaves-as-well",
+        f"{PYTHON}/spark/aggregators/map_side.py",
+        "before.states.pop(carried[code])",
+        "before.states[carried[code]]",
+        ("test_aggregator.py",),
+    ),
+    Mutant(
+        "a-key-that-goes-on-in-the-next-batch-begins-anew",
+        f"{PYTHON}/spark/aggregators/reduce_side.py",
+        "if i or unfinished is None:",
+        "if i or numbers:",
+        ("test_aggregator.py",),
+    ),
+    # The other floors
+    Mutant(
+        "epsilon-of-the-session-is-ignored",
+        f"{PYTHON}/options.py",
+        '_number("epsilon", session["epsilon"], float) if "epsilon" in session else EPSILON',
+        "EPSILON",
+        ("test_options.py",),
+    ),
+    Mutant(
+        "tasks-of-a-stage-wait-for-no-core",
+        f"{PYTHON}/advise/schedule.py",
+        "math.ceil(n / cores) * total / n",
+        "max(1, n // cores) * total / n",
+        ("test_advise.py", "test_docstrings.py"),
+    ),
+    Mutant(
+        "merged-means-lie-in-the-middle",
+        f"{PYTHON}/aggregates/moments.py",
+        "a.mean + apart * (b.rows / rows)",
+        "a.mean + apart / 2",
+        ("test_aggregates.py",),
+    ),
+    Mutant(
+        "the-key-of-a-message-costs-a-merge-alone",
+        f"{PYTHON}/simulate.py",
+        "int((self.states_per_key > 0).sum())",
+        "int((self.states_per_key > 1).sum())",
+        ("test_simulate.py",),
+    ),
+    Mutant(
+        "the-hottest-key-has-rank-two",
+        f"{PYTHON}/streams.py",
+        "np.arange(1, keys + 1, dtype=float)",
+        "np.arange(2, keys + 2, dtype=float)",
+        ("test_streams.py",),
+    ),
+    Mutant(
+        "the-command-ignores-theta",
+        f"{PYTHON}/cli/commands.py",
+        "partitions=partitions, theta=theta, epsilon=epsilon)\n        except",
+        "partitions=partitions, epsilon=epsilon)\n        except",
+        ("test_cli.py",),
+    ),
+]
+
+
+class RowError(Exception):
+    """A row of the table does not fit the code, or its tests did not run."""
+
+
+class Checkout:
+    """A copy of the checkout in a temporary folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        names = subprocess.run(listed, cwd=ROOT, capture_output=True, check=True, text=True).stdout.split("\0")
+        jars = [str(jar.relative_to(ROOT)) for jar in (ROOT / JAR).parent.glob("*.jar")]
+        for name in (*names, *jars):
+            if (ROOT / name).is_file():  # git also lists files that were just removed
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, folder / name)
+
+    def failing_test(self, mutant: Mutant) -> str | None:
+        """Put a fault in, run its tests, and take it out again; return the first test that failed."""
+        before = {name: (self.folder / name).read_bytes() for name in (mutant.file, JAR)}
+        source = before[mutant.file].decode()
+        if source.count(mutant.old) != 1:
+            raise RowError(f"the text occurs {source.count(mutant.old)} times in {mutant.file}")
+        (self.folder / mutant.file).write_text(source.replace(mutant.old, mutant.new))
+        try:
+            if self._run(["-c", BUILD], mutant).returncode:
+                raise RowError("it does not compile")
+            return self._first_failure(mutant)
+        finally:
+            for name, content in before.items():
+                (self.folder / name).write_bytes(content)
+
+    def _first_failure(self, mutant: Mutant) -> str | None:
+        options = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not bench", "-o", "timeout=300"]
+        done = self._run(["-m", "pytest", *options, *(f"tests/{name}" for name in mutant.tests)], mutant)
+        failed = re.search(r"^(?:FAILED|ERROR) tests/(.+?)(?: - .*)?$", done.stdout, re.MULTILINE)
+        if done.returncode != (failed is not None):
+            raise RowError(f"pytest ended with status {done.returncode}")
+        return failed and failed[1]
+
+    def _run(self, command: list[str], mutant: Mutant) -> subprocess.CompletedProcess[str]:
+        # numba does not see a change of a function that it has compiled into another one.
+        compiled = mutant.name if mutant.file.startswith(PYTHON) else "of the checkout"
+        paths = {"PYTHONPATH": self.folder / "python", "NUMBA_CACHE_DIR": self.folder / "build" / "numba" / compiled}
+        done = subprocess.run(
+            [sys.executable, *command],
+            cwd=self.folder,
+            env=os.environ | {name: str(path) for name, path in paths.items()} | {"PYTHONDONTWRITEBYTECODE": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        (OUT / f"{mutant.name}.log").write_text(done.stdout)
+        return done
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Say which small faults the tests notice.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="mutants; all by default")
+    parser.add_argument("--folder", default="", help="only the mutants of files below this folder")
+    parser.add_argument("--list", action="store_true", help="list the mutants, and run nothing")
+    parser.add_argument("--base-selection", action="store_true", help="run the tests on the code as it is")
+    given = parser.parse_args()
+    if unknown := {*given.names} - {mutant.name for mutant in MUTANTS}:
+        parser.error(f"there is no mutant {', '.join(sorted(unknown))}")
+    chosen = [each for each in MUTANTS if each.name in (given.names or [each.name])]
+    chosen = [each for each in chosen if Path(each.file).is_relative_to(given.folder)]
+    if not chosen:
+        parser.error(f"there is no mutant below {given.folder}")
+    if given.list:
+        print(*(f"{mutant.name:60}{mutant.file}" for mutant in chosen), sep="\n")
+        return 0
+    OUT.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix="saltwise-mutants-", ignore_cleanup_errors=True) as folder:
+        checkout = Checkout(Path(folder))
+        if given.base_selection:
+            tests = dict.fromkeys(test for mutant in chosen for test in mutant.tests)
+            failed = checkout.failing_test(replace(chosen[0], name="none", new=chosen[0].old, tests=tuple(tests)))
+            print(f"without a fault: {failed or 'all tests pass'}")
+            return int(failed is not None)
+        rows = [tried(checkout, mutant) for mutant in chosen]
+    with OUT.with_suffix(".csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("mutant", "file", "result", "test", "seconds"), *rows])
+    results = Counter(row[2] for row in rows)
+    print(", ".join(f"{count} {result}" for result, count in results.items()))
+    return int(results[WRONG_ROW] > 0 or MISSED_OF * results[NOT_CAUGHT] > len(rows))
+
+
+def tried(checkout: Checkout, mutant: Mutant) -> tuple[str, str, str, str, int]:
+    """Try a mutant, print what came of it, and return it as a row of the table."""
+    began = time.monotonic()
+    try:
+        test = checkout.failing_test(mutant)
+        result, what = (NOT_CAUGHT, f"of {', '.join(mutant.tests)}") if test is None else (CAUGHT, test)
+    except RowError as error:
+        result, what = WRONG_ROW, str(error)
+    seconds = round(time.monotonic() - began)
+    print(f"{mutant.name}: {result}: {what} ({seconds} s)", flush=True)
+    return mutant.name, mutant.file, result, what, seconds
+
+
+if __name__ == "__main__":
+    sys.exit(main())
