@@ -6,17 +6,17 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
 import org.apache.spark.sql.saltwise.local.Combining.{Early, Groups, Never}
 import org.apache.spark.sql.saltwise.local.StateTable.Entry
-import org.apache.spark.sql.saltwise.report.HotKeysOfTask
 import org.apache.spark.sql.saltwise.routing.RepeatableOrderExec.contentHash
+import org.apache.spark.sql.saltwise.sketch.HotKeysOfTask
 
 /**
  * One map task of a [[CombineExec]].
  *
- * A raw row comes in as it leaves: its key, what the aggregates read, and NULL for the state.
+ * A row comes in as a raw row is sent: its key, what the aggregates read, and NULL for the state.
  *
- * @param lists     whether states keep all of their rows, and so do the results
+ * @param lists     whether each state, and each result, keeps all of its rows
  * @param maxMemory the bytes that waiting rows and states may take
- * @param hot       is told how many rows were combined of the heaviest keys
+ * @param hot       collects the heaviest keys, with the rows of each that were combined
  */
 private final class CombineIterator(
     keys: Seq[Attribute],
@@ -41,7 +41,7 @@ private final class CombineIterator(
   var combinedRows = 0L
   def peakMemory: Long = memory.peak
 
-  // The state of a group that leaves at once.
+  // The state of a group that is sent at once.
   private val passing = emptyState()
 
   private lazy val table = {
@@ -49,8 +49,8 @@ private final class CombineIterator(
     new StateTable(fits.min(if (isFixed) MaxKeys else MaxGrowingKeys).max(1).toInt)
   }
 
-  // By how much the states of the table have grown, the memory that was taken for that, what the
-  // single values of a state take, and by how much a row may let it grow.
+  // In bytes: how much the states of the table have grown, how much of that has memory, how much
+  // the single values of a state take, and how much a row may add to a state.
   private var grownBytes = 0L
   private var takenBytes = 0L
   private var singleBytes = 0L
@@ -60,14 +60,15 @@ private final class CombineIterator(
   private val row = new UnsafeRow(input.length)
   // How many rows joined the batch.
   private var waiting = 0
-  // The bucket of the batch that leaves, and its next row. Rows before `raw` leave as they are.
+  // The bucket of the batch that is sent, and its next row. Rows before `raw` are sent raw.
   private var sending = NotSending
   private var nextRow = 0
   private var raw = 0
   private var leaving: Iterator[Entry] = Iterator.empty
   private var ended = false
 
-  // The key of the last rows, how many they are, and the first of them. `passing` is their state.
+  // The run of rows at the end of the input so far: their key, their number, and the first of them.
+  // `passing` is their state.
   private val runKey = UnsafeRow.createFromByteArray(0, keys.length)
   private var runRows = 0
   private var first = UnsafeRow.createFromByteArray(0, input.length)
@@ -134,7 +135,7 @@ private final class CombineIterator(
     }
   }
 
-  /** Combines a row with those before it if it has their key. If not, they leave. */
+  /** Combines a row with those before it if it has the same key. If not, those are sent. */
   private def follow(key: UnsafeRow, row: UnsafeRow): Unit = {
     combining.follow()
     if (runRows > 0 && runKey == key) {
@@ -155,7 +156,7 @@ private final class CombineIterator(
     }
   }
 
-  /** What a run leaves as: its row, if it has only one, or a state. */
+  /** What is sent for a run: its row, if it has only one, or a state. */
   private def endRun(): UnsafeRow = {
     val isState = runRows > 1
     hot.saw(contentHash(runKey), runKey, runRows, rows)
@@ -177,25 +178,25 @@ private final class CombineIterator(
   }
 
   /**
-   * Takes memory for states that have grown, if they may. The states of few keys may take all that
-   * the rows that wait do not, since rows find them in the cache anyway. Single values need not be
-   * in the cache, for most rows do not change them.
+   * Takes memory for states that have grown, within a limit. The states of few keys stay in the
+   * cache, so they may take all the memory that waiting rows do not. Single values need not be in
+   * the cache, because most rows do not change them.
    */
   private def takeGrown(): Boolean = {
-    val most =
+    val limit =
       if (table.size <= FewKeys) maxMemory - batch.held
       else if (addedPerRow == 0) maxStates
       else math.min(MaxGrownBytes, maxStates)
-    val taken = math.min(grownBytes + GrowthStep, most) - takenBytes
+    val taken = math.min(grownBytes + GrowthStep, limit) - takenBytes
     val fits = taken > 0 && memory.take(taken)
     if (fits) takenBytes += taken
     fits
   }
 
   /**
-   * The states have outgrown their memory. They leave, and their keys wait in the batch, apart from
-   * a few that rows find in the cache. If the largest state shows that they grow more slowly than
-   * was thought, they stay.
+   * The states have outgrown their memory. They are sent, and later rows of their keys wait in the
+   * batch, except for a few keys whose states fit into the cache. If the largest state shows that
+   * states grow more slowly than estimated, they stay.
    */
   private def outgrown(): Unit = {
     val largest = table.iterator.maxBy(_.rows)
@@ -220,7 +221,7 @@ private final class CombineIterator(
     grownBytes = 0
   }
 
-  /** Another operator needs memory, or there is no more: all rows and states leave. */
+  /** Sends all rows and states, because another operator needs memory or there is no more. */
   private def giveBack(): Unit = {
     if (waiting > 0) look(maxRows = 0)
     else if (table.size > 0) sendStates()
@@ -231,7 +232,11 @@ private final class CombineIterator(
     }
   }
 
-  /** @param maxRows the most rows that the batch may have */
+  /**
+   * Looks back at the batch: some keys move to the table, and the batch is sent or goes on growing.
+   *
+   * @param maxRows the most rows that the batch may have
+   */
   private def look(maxRows: Double): Unit = {
     batch.buckets.foreach(_.sort())
     combining.minRows = rowsThatPay()
@@ -246,11 +251,11 @@ private final class CombineIterator(
     }
   }
 
-  /** By how many bytes each field of a state has grown. */
+  /** The bytes by which each field of a state has grown. */
   private def grownBy(state: InternalRow): Seq[Long] =
     sizes(state).zip(emptySizes).map { case (now, empty) => now - empty }
 
-  /** From the size of the state of the largest group, where states grow. */
+  /** The fewest rows for which a state pays. If states grow, the largest group shows how much. */
   private def rowsThatPay(): Int = {
     val rowBytes = batch.rowBytes
     val someKey = keyOf(batch.buckets.find(_.rows > 0).get.read(0, row))
@@ -262,7 +267,7 @@ private final class CombineIterator(
       val (bucket, begin) = all.largestBegin
       val rows = math.max(all.largestOther / SampledShare, MinSampledRows).min(all.largestOther)
       initializeBuffer(passing)
-      // Where keys are few, they come so often that a digest stops to grow.
+      // If there are few keys, each comes so often that a digest stops growing.
       val counted =
         if (table.size + all.keys <= FewKeys) growing else emptySizes.indices.diff(single)
       def grownAfter(next: Range): Seq[Long] = {
@@ -285,7 +290,9 @@ private final class CombineIterator(
     }
   }
 
-  /** The most frequent keys move to the table, with all of their rows. Returns whether any did. */
+  /**
+   * Moves the most frequent keys to the table, with all of their rows. Returns whether any moved.
+   */
   private def fillTable(groups: Groups): Boolean = combining.minRows != Never && {
     val before = table.size
     val least = combining.minRowsInTable(groups, table.capacity - before)
@@ -308,8 +315,8 @@ private final class CombineIterator(
   }
 
   /**
-   * Combines the first rows of a run that have this key, mostly all of them. Returns how many.
-   * Other keys may have the same hash.
+   * Combines the first rows of a run that have this key, and returns their number. Mostly it is the
+   * whole run, but other keys may have the same hash.
    */
   private def combine(
       key: UnsafeRow, state: InternalRow, bucket: RowBucket, begin: Int, end: Int): Int = {
@@ -348,7 +355,7 @@ private final class CombineIterator(
     }
   }
 
-  /** The entries of the table for which this holds leave it. */
+  /** Takes the entries for which `leaves` holds out of the table, and sends them. */
   private def send(leaves: Entry => Boolean): Unit = {
     val entries = table.remove(leaves)
     entries.foreach(entry => hot.saw(contentHash(entry.key), entry.key, entry.rows, rows))
@@ -364,32 +371,32 @@ private[saltwise] object CombineIterator {
 
   private val NotSending = -1
 
-  /** What the Java objects of a key and its state take, beside their bytes. */
+  /** The bytes of the Java objects of a key and its state, beside the bytes of their values. */
   private val ObjectBytes = 160
 
-  /** How many bytes of the heap a state takes for each byte that it has when it is sent. */
+  /** The bytes of heap that a state takes for each byte that it has when it is sent. */
   private val HeapBytes = 2
 
-  /** A state that grows at this share of the rate of others has stopped to grow, or will. */
+  /** A state that grows at less than this share of the estimate has stopped growing, or will. */
   private val SlowerGrowth = 0.75
 
-  /** The table has so few keys that their states stay in the cache, and fewer if they grow. */
+  /** Limits of the table, so that its states stay in the cache. They are lower if states grow. */
   private val TableBytes = 8L << 20
   private val MaxKeys = 1 << 13
   private val MaxGrowingKeys = 1 << 10
 
-  /** What the states of many keys may grow by: about what the cache of a core takes. */
+  /** The most bytes by which the states of many keys may grow: about the cache of a core. */
   private val MaxGrownBytes = 2L << 20
   private val GrowthStep = 1L << 20
   private val FewKeys = 128
 
-  /** One part in four of the memory is for states, and the others for rows that wait. */
+  /** A fourth of the memory is for states, and the rest is for waiting rows. */
   private val StatesShare = 4
 
   /** A fourth of the largest group shows how its state grows. */
   private val SampledShare = 4
   private val MinSampledRows = 1 << 8
 
-  /** States level off if a row adds less than this share of what one of the first rows did. */
+  /** States level off if a row adds less than this share of what one of the first rows added. */
   private val LevelsOff = 0.95
 }

@@ -3,18 +3,18 @@ package org.apache.spark.sql.saltwise.local
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /**
- * Rows that wait until enough of them are there to see which keys come back.
+ * Rows that wait until there are enough of them to see which keys come back.
  *
- * They lie in buckets by the hashes of their keys. So the rows of a bucket are close together in
- * memory when its groups are read, and a group is in one bucket.
+ * They are in buckets by the hashes of their keys. So a group is in one bucket, and the rows of a
+ * bucket are close together in memory when its groups are read.
  *
- * @param memory what the batch takes its memory from
- * @param limit  the most bytes that it may take
+ * @param memory gives the batch its memory
+ * @param limit  the most bytes that the batch may take
  */
 private[local] final class RowBatch(memory: StateMemory, limit: Long) {
   import RowBatch._
 
-  /** The bytes that it takes. */
+  /** The bytes that the batch takes. */
   var held = 0L
   private var full = false
   private var added = 0L
@@ -28,7 +28,7 @@ private[local] final class RowBatch(memory: StateMemory, limit: Long) {
     fits
   }
 
-  /** A wider row does not wait: few of them would fill the batch. */
+  /** A wider row does not wait, because a few of them would fill the batch. */
   val maxRowBytes: Long = limit / FewestRows
 
   /** The mean size of a row in bytes. */
@@ -61,7 +61,7 @@ private[local] final class RowBatch(memory: StateMemory, limit: Long) {
 
 private object RowBatch {
 
-  /** So many that a bucket of a full batch fits into the cache of a core. */
+  /** Enough buckets that a bucket of a full batch fits into the cache of a core. */
   private val BucketBits = 8
   private val Buckets = 1 << BucketBits
 

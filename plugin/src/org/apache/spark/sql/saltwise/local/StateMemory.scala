@@ -5,7 +5,7 @@ import org.apache.spark.memory.{MemoryConsumer, MemoryMode, TaskMemoryManager}
 /**
  * The memory of waiting rows and of states in a task, as Spark's memory manager counts it.
  *
- * Both lie on the heap. Those that take memory ask before they use it.
+ * Both are on the heap. Memory is asked for before it is used.
  */
 private[local] final class StateMemory(manager: TaskMemoryManager)
   extends MemoryConsumer(manager, manager.pageSizeBytes, MemoryMode.ON_HEAP) {
@@ -19,7 +19,7 @@ private[local] final class StateMemory(manager: TaskMemoryManager)
   /** Whether Spark has no more memory for this task, or another of its operators needs this. */
   var scarce = false
 
-  /** Takes so many bytes more. Returns whether there are as many. */
+  /** Takes more bytes, and returns whether there were enough. */
   def take(bytes: Long): Boolean = {
     val missing = held + bytes - getUsed
     if (missing > 0 && acquireMemory(math.max(Step, missing)) < missing) scarce = true
@@ -38,12 +38,12 @@ private[local] final class StateMemory(manager: TaskMemoryManager)
     scarce = false
   }
 
-  /** Gives so many bytes back to the task, which keeps them for what it takes next. */
+  /** Gives bytes back to the task, which keeps them for what it takes next. */
   def give(bytes: Long): Unit = held -= bytes
 
   /**
-   * Asks the task to send its rows and states, which gives the memory back. Nothing is free at
-   * once, because the operator that asks may be the one that takes them.
+   * Asks the task to send its rows and states, which gives the memory back. No memory is free at
+   * once, because the operator that asks may be the one that takes these rows.
    */
   override def spill(size: Long, trigger: MemoryConsumer): Long = {
     if (trigger ne this) scarce = true

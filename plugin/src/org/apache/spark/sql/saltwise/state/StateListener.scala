@@ -9,7 +9,7 @@ import org.apache.spark.sql.execution.ui._
  * Follows the streams of a Spark context, and calls `ended` with each batch of those that keep
  * state, as soon as its tasks have ended.
  *
- * Spark itself reports all of this to its listeners. The plan of a query and its checkpoint stay as
+ * Spark itself sends all of this to its listeners. The plan of a query and its checkpoint stay as
  * they are.
  */
 private[state] class StateListener(ended: StateBatch => Unit) extends SparkListener {
@@ -25,7 +25,7 @@ private[state] class StateListener(ended: StateBatch => Unit) extends SparkListe
       // A sink may run queries of its own. They belong to the batch.
       execution <-
         property("spark.sql.execution.root.id").orElse(property("spark.sql.execution.id"))
-      // A thread that outlives its execution may go on to name it.
+      // A thread that outlives its execution may still name it.
       if open.contains(execution.toLong)
       stage <- job.stageInfos
     } running.getOrElseUpdate(stage.stageId, new StateStage(stage, execution.toLong, batch.toLong))
@@ -39,7 +39,7 @@ private[state] class StateListener(ended: StateBatch => Unit) extends SparkListe
   override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
     case start: SparkListenerSQLExecutionStart =>
       open += start.executionId
-      // Where Spark has dropped events, an execution may never end.
+      // If Spark has dropped events, the end of an execution may be missing.
       if (open.size > MaxOpen) forget(open.head)
     case end: SparkListenerSQLExecutionEnd =>
       val stages = forget(end.executionId)

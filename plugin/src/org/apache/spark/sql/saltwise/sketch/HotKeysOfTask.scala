@@ -1,16 +1,15 @@
-package org.apache.spark.sql.saltwise.report
+package org.apache.spark.sql.saltwise.sketch
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.saltwise.report.HotKeysOfTask._
-import org.apache.spark.sql.saltwise.report.HotKeysSeen.{HotKey, Kept}
-import org.apache.spark.sql.saltwise.sketch.SpaceSaving
+import org.apache.spark.sql.saltwise.sketch.HotKeysOfTask._
+import org.apache.spark.sql.saltwise.sketch.HotKeysSeen.{Capacity, HotKey}
 
 /**
- * The heaviest keys of a task, for the reports. It is told of a key when a state of it leaves, and
- * passes over those with few rows, so it costs next to nothing.
+ * The heaviest keys of a task, for the reports. It sees a key when a state of the key is sent, and
+ * skips keys with few rows, so it costs almost nothing.
  */
 private[saltwise] final class HotKeysOfTask(names: KeyNames) {
-  private lazy val sketch = new SpaceSaving(Kept)
+  private lazy val sketch = new SpaceSaving(Capacity)
   private var any = false
 
   /**
@@ -19,10 +18,10 @@ private[saltwise] final class HotKeysOfTask(names: KeyNames) {
    */
   def saw(hash: => Long, key: InternalRow, keyRows: Int, taskRows: Long): Unit =
     if (keyRows >= math.max(MinRows, MinShare * taskRows)) {
-      val known = hash
+      val keyHash = hash
       any = true
-      sketch.offer(known, keyRows)
-      names.saw(known, key)
+      sketch.offer(keyHash, keyRows)
+      names.saw(keyHash, key)
     }
 
   def keys(taskRows: Long): Seq[HotKey] = if (!any) Nil else
