@@ -30,7 +30,8 @@ class SaltwiseExtensions extends (SparkSessionExtensions => Unit) {
 
   private def register(extensions: SparkSessionExtensions): Unit = {
     Functions.all.foreach(extensions.injectFunction)
-    // With the query: before, its blocks cannot be told apart; after, Spark has dropped the hints.
+    // While the query is resolved: earlier, its blocks look the same; later, Spark has dropped the
+    // hints.
     extensions.injectResolutionRule(_ =>
       new Guarded("ResolveSkewGroupByHint")(ResolveSkewGroupByHint))
     // Together with column pruning and filter pushdown, because the hint must not stop them.
@@ -58,10 +59,10 @@ class SaltwiseExtensions extends (SparkSessionExtensions => Unit) {
       new Guarded("RewriteSkewGroupBys")(RewriteSkewGroupBys(adaptive = true)))
     extensions.injectQueryStagePrepRule(_ =>
       new Guarded("SplitSkewedPartitions")(SplitSkewedPartitions))
-    // After the rule above, which makes exchanges of the states of slices.
+    // After each of those stages.
     extensions.injectQueryStagePrepRule(_ =>
       new Guarded("AcceptOtherStates")(AcceptOtherStates))
-    // After each of those stages, on what is left of the logical plan.
+    // After each of those stages, on the rest of the logical plan.
     extensions.injectRuntimeOptimizerRule(_ =>
       new Guarded("OptimizeAboveSplits")(OptimizeAboveSplits))
     // Last, because no rule moves projections after this point.

@@ -99,11 +99,11 @@ object SparkCompat {
    * Lets map tasks of this shuffle write other rows when they run again. For a reducer, the rows
    * that one map task writes must mean the same in every run.
    *
-   * This is the one place that changes a private field of Spark. Spark makes the dependency inside
-   * of ShuffleExchangeExec and takes the value from the conf of the whole session. A subclass of
-   * this node, or another node in its place, could pass the value. But one jar serves Spark 4.0 to
-   * 4.3, where the constructor of the node and the private members of ShuffleExchangeLike differ,
-   * so a class that extends either of them loads on one of these lines only.
+   * This is the one place that changes a private field of Spark. Nobody can pass the value when the
+   * dependency is made: ShuffleExchangeExec makes it, and takes the value from the conf of the whole
+   * session. A subclass of that node could, but one jar serves several lines of Spark, and the
+   * constructor that a subclass calls has one more parameter on the newest. Another node in its
+   * place would not do, because rules of Spark look for ShuffleExchangeExec.
    */
   def letRowsDiffer(shuffle: ShuffleDependency[_, _, _]): Unit =
     rowsMustAgree.foreach(_.setBoolean(shuffle, false))

@@ -51,11 +51,11 @@ final case class CombineExec(
     "states" -> SQLMetrics.createMetric(sparkContext, "states sent"),
     "peak" -> SQLMetrics.createSizeMetric(sparkContext, "peak memory of states"))
 
-  private lazy val seen = HotKeysSeen.registered(sparkContext)
-  override def hotKeys: Seq[HotKeysSeen.HotKey] = seen.value
+  private lazy val keysSeen = HotKeysSeen.registered(sparkContext)
+  override def hotKeys: Seq[HotKeysSeen.HotKey] = keysSeen.value
 
   override protected def doExecute(): RDD[InternalRow] = {
-    val (hotKeys, newNames) = (seen, KeyNames.factory(keys, keys, conf))
+    val (hotKeys, newNames) = (keysSeen, KeyNames.factory(keys, keys, conf))
     val (grouping, functions, columns, lists) = (keys, aggregates, child.output, makesLists)
     val maxMemory = memory
     val Seq(rows, combined, all, head, raw, states, peak) =

@@ -42,7 +42,7 @@ private final class CombineIterator(
   def peakMemory: Long = memory.peak
 
   // The state of a group that is sent at once.
-  private val passing = emptyState()
+  private val passingState = emptyState()
 
   private lazy val table = {
     val fits = math.min(TableBytes, maxStates) / (ObjectBytes + emptyBytes)
@@ -56,50 +56,50 @@ private final class CombineIterator(
   private var singleBytes = 0L
   private var addedPerRow = 0L
 
-  private var ready: UnsafeRow = _
+  private var readyRow: UnsafeRow = _
   private val row = new UnsafeRow(input.length)
   // How many rows joined the batch.
-  private var waiting = 0
-  // The bucket of the batch that is sent, and its next row. Rows before `raw` are sent raw.
-  private var sending = NotSending
+  private var waitingRows = 0
+  // The bucket of the batch that is sent, and its next row. Rows before `rawEnd` are sent raw.
+  private var sendingBucket = NotSending
   private var nextRow = 0
-  private var raw = 0
-  private var leaving: Iterator[Entry] = Iterator.empty
+  private var rawEnd = 0
+  private var leavingEntries: Iterator[Entry] = Iterator.empty
   private var ended = false
 
   // The run of rows at the end of the input so far: their key, their number, and the first of them.
-  // `passing` is their state.
+  // `passingState` is their state.
   private val runKey = UnsafeRow.createFromByteArray(0, keys.length)
   private var runRows = 0
   private var first = UnsafeRow.createFromByteArray(0, input.length)
   private var spare = UnsafeRow.createFromByteArray(0, input.length)
 
   override def hasNext: Boolean = {
-    if (ready == null) advance()
-    ready != null
+    if (readyRow == null) advance()
+    readyRow != null
   }
 
   override def next(): UnsafeRow = {
     if (!hasNext) throw new NoSuchElementException
-    val out = ready
-    ready = null
+    val out = readyRow
+    readyRow = null
     out
   }
 
   /** Frees what the task holds, if it ends before its last row. */
   def close(): Unit = memory.release()
 
-  private def advance(): Unit = while (ready == null) {
-    if (sending != NotSending) sendNext()
-    else if (leaving.hasNext) {
-      val entry = leaving.next()
-      ready = sent(entry.key, entry.state)
-    } else if (runRows > 0 && !(combining.follows && in.hasNext)) ready = endRun()
+  private def advance(): Unit = while (readyRow == null) {
+    if (sendingBucket != NotSending) sendNext()
+    else if (leavingEntries.hasNext) {
+      val entry = leavingEntries.next()
+      readyRow = stateRow(entry.key, entry.state)
+    } else if (runRows > 0 && !(combining.follows && in.hasNext)) readyRow = endRun()
     else if (memory.scarce) giveBack()
     else if (in.hasNext) take(in.next().asInstanceOf[UnsafeRow])
     else if (!ended) {
       ended = true
-      if (waiting > 0) look(maxRows = 0)
+      if (waitingRows > 0) look(maxRows = 0)
       sendStates()
     } else return
   }
@@ -108,7 +108,7 @@ private final class CombineIterator(
     rows += 1
     if (combining.unseen > 0) {
       combining.unseen -= 1
-      ready = row
+      readyRow = row
     } else {
       val key = keyOf(row)
       val hash = contentHash(key)
@@ -121,15 +121,15 @@ private final class CombineIterator(
         if (grownBytes > takenBytes && !takeGrown()) outgrown()
       } else if (!combining.waits || row.getSizeInBytes > batch.maxRowBytes) {
         combining.pass()
-        ready = row
+        readyRow = row
       } else {
         combining.join()
         if (!batch.add(hash, row)) {
-          ready = row
-          if (waiting > 0) look(maxRows = 0)
+          readyRow = row
+          if (waitingRows > 0) look(maxRows = 0)
         } else {
-          waiting += 1
-          if (waiting >= combining.nextLook) look(batch.maxRows)
+          waitingRows += 1
+          if (waitingRows >= combining.nextLook) look(batch.maxRows)
         }
       }
     }
@@ -140,16 +140,16 @@ private final class CombineIterator(
     combining.follow()
     if (runRows > 0 && runKey == key) {
       if (runRows == 1) {
-        initializeBuffer(passing)
-        processRow(passing, first)
+        initializeBuffer(passingState)
+        processRow(passingState, first)
         combinedRows += 1
       }
-      processRow(passing, row)
+      processRow(passingState, row)
       combinedRows += 1
       runRows += 1
-      if (runRows * addedPerRow > maxStates) ready = endRun()
+      if (runRows * addedPerRow > maxStates) readyRow = endRun()
     } else {
-      if (runRows > 0) ready = endRun()
+      if (runRows > 0) readyRow = endRun()
       runKey.copyFrom(key)
       first.copyFrom(row)
       runRows = 1
@@ -159,9 +159,9 @@ private final class CombineIterator(
   /** What is sent for a run: its row, if it has only one, or a state. */
   private def endRun(): UnsafeRow = {
     val isState = runRows > 1
-    hot.saw(contentHash(runKey), runKey, runRows, rows)
+    hot.note(contentHash(runKey), runKey, runRows, rows)
     runRows = 0
-    if (isState) sent(runKey, passing) else {
+    if (isState) stateRow(runKey, passingState) else {
       val out = first
       first = spare
       spare = out
@@ -172,7 +172,7 @@ private final class CombineIterator(
   private def update(entry: Entry, row: UnsafeRow): Unit = {
     processRow(entry.state, row)
     entry.rows += 1
-    entry.recent += 1
+    entry.recentRows += 1
     combinedRows += 1
     grownBytes += addedPerRow
   }
@@ -184,7 +184,7 @@ private final class CombineIterator(
    */
   private def takeGrown(): Boolean = {
     val limit =
-      if (table.size <= FewKeys) maxMemory - batch.held
+      if (table.size <= FewKeys) maxMemory - batch.heldBytes
       else if (addedPerRow == 0) maxStates
       else math.min(MaxGrownBytes, maxStates)
     val taken = math.min(grownBytes + GrowthStep, limit) - takenBytes
@@ -201,7 +201,7 @@ private final class CombineIterator(
   private def outgrown(): Unit = {
     val largest = table.iterator.maxBy(_.rows)
     val grown = grownBy(largest.state)
-    val added = HeapBytes * (grown.sum - single.map(grown).sum).toDouble / largest.rows
+    val added = HeapBytes * (grown.sum - singleFields.map(grown).sum).toDouble / largest.rows
     val isSlower = added < SlowerGrowth * addedPerRow
     if (isSlower) {
       addedPerRow = math.max(1, math.ceil(added).toLong)
@@ -223,7 +223,7 @@ private final class CombineIterator(
 
   /** Sends all rows and states, because another operator needs memory or there is no more. */
   private def giveBack(): Unit = {
-    if (waiting > 0) look(maxRows = 0)
+    if (waitingRows > 0) look(maxRows = 0)
     else if (table.size > 0) sendStates()
     else {
       batch.free()
@@ -245,9 +245,9 @@ private final class CombineIterator(
     val groups = if (ended || inRuns || !fillTable(seen)) seen else Groups(batch, combining.minRows)
     val leastRecent = combining.minRecentRows(groups.rows, table.capacity)
     if (combining.look(groups, maxRows, inRuns)) {
-      sending = 0
-      send(_.recent < leastRecent)
-      table.iterator.foreach(_.recent = 0)
+      sendingBucket = 0
+      send(_.recentRows < leastRecent)
+      table.iterator.foreach(_.recentRows = 0)
     }
   }
 
@@ -262,17 +262,18 @@ private final class CombineIterator(
     val stateBytes = someKey.getSizeInBytes + emptyBytes
     val atLeast = Combining.rowsThatPay(rowBytes, stateBytes.toDouble, 0, 0)
     combining.hotOnly = false
-    if (isFixed || atLeast > Early * waiting) atLeast else {
+    if (isFixed || atLeast > Early * waitingRows) atLeast else {
       val all = Groups(batch, Never)
       val (bucket, begin) = all.largestBegin
       val rows = math.max(all.largestOther / SampledShare, MinSampledRows).min(all.largestOther)
-      initializeBuffer(passing)
+      initializeBuffer(passingState)
       // If there are few keys, each comes so often that a digest stops growing.
       val counted =
-        if (table.size + all.keys <= FewKeys) growing else emptySizes.indices.diff(single)
+        if (table.size + all.keys <= FewKeys) growingFields
+        else emptySizes.indices.diff(singleFields)
       def grownAfter(next: Range): Seq[Long] = {
-        next.foreach(i => processRow(passing, bucket.read(begin + i, row)))
-        grownBy(passing)
+        next.foreach(i => processRow(passingState, bucket.read(begin + i, row)))
+        grownBy(passingState)
       }
       def perRow(grown: Seq[Long], rows: Int): Double =
         math.max(0L, counted.map(grown).sum).toDouble / rows
@@ -280,7 +281,7 @@ private final class CombineIterator(
       val first = perRow(grownAfter(0 until few), few)
       val grown = grownAfter(few until rows)
       val added = perRow(grown, rows)
-      val kept = math.max(0L, single.map(grown).sum)
+      val kept = math.max(0L, singleFields.map(grown).sum)
       combining.levelOff = rows >= MinSampledRows && added < LevelsOff * first
       addedPerRow = math.ceil(HeapBytes * added).toLong
       singleBytes = HeapBytes * kept
@@ -303,7 +304,7 @@ private final class CombineIterator(
         if (!memory.take(bytesOf(entry))) 0 else {
           val rows = combine(key, entry.state, bucket, begin, end)
           entry.rows = rows
-          entry.recent = rows
+          entry.recentRows = rows
           grownBytes += singleBytes + rows * addedPerRow
           combining.hits += rows
           table.add(contentHash(key), entry)
@@ -330,26 +331,26 @@ private final class CombineIterator(
   }
 
   private def sendNext(): Unit = {
-    val bucket = batch.buckets(sending)
-    if (nextRow < raw) {
-      ready = bucket.read(nextRow, row)
+    val bucket = batch.buckets(sendingBucket)
+    if (nextRow < rawEnd) {
+      readyRow = bucket.read(nextRow, row)
       nextRow += 1
     } else if (nextRow < bucket.rows) {
       val end = bucket.endOfRun(nextRow)
-      if (end - nextRow < combining.minRows) raw = end else {
+      if (end - nextRow < combining.minRows) rawEnd = end else {
         val key = keyOf(bucket.read(nextRow, row)).copy()
-        initializeBuffer(passing)
-        hot.saw(contentHash(key), key, end - nextRow, rows)
-        nextRow += combine(key, passing, bucket, nextRow, end)
-        ready = sent(key, passing)
+        initializeBuffer(passingState)
+        hot.note(contentHash(key), key, end - nextRow, rows)
+        nextRow += combine(key, passingState, bucket, nextRow, end)
+        readyRow = stateRow(key, passingState)
       }
     } else {
       nextRow = 0
-      raw = 0
-      sending += 1
-      if (sending == batch.buckets.length) {
-        sending = NotSending
-        waiting = 0
+      rawEnd = 0
+      sendingBucket += 1
+      if (sendingBucket == batch.buckets.length) {
+        sendingBucket = NotSending
+        waitingRows = 0
         batch.clear()
       }
     }
@@ -358,10 +359,10 @@ private final class CombineIterator(
   /** Takes the entries for which `leaves` holds out of the table, and sends them. */
   private def send(leaves: Entry => Boolean): Unit = {
     val entries = table.remove(leaves)
-    entries.foreach(entry => hot.saw(contentHash(entry.key), entry.key, entry.rows, rows))
+    entries.foreach(entry => hot.note(contentHash(entry.key), entry.key, entry.rows, rows))
     memory.give(entries.map(bytesOf).sum)
     grownBytes = math.max(0L, grownBytes - entries.size * singleBytes)
-    leaving = leaving ++ entries
+    leavingEntries = leavingEntries ++ entries
   }
 
   private def bytesOf(entry: Entry): Long = ObjectBytes + entry.key.getSizeInBytes + emptyBytes

@@ -52,10 +52,10 @@ private[local] final class Combining {
   private var runs = 0
   private var lastHash = 0L
 
-  // The last look at the batch, if it has grown since; and the number of batches that will not
-  // grow.
-  private var before = Option.empty[Groups]
-  private var noHope = 0
+  // The last look at the batch, if it has grown since.
+  private var lastLook = Option.empty[Groups]
+  // The number of the next batches that do not grow.
+  private var fixedBatches = 0
 
   /** Rows that were combined with states of the table since the last look. */
   var hits = 0L
@@ -130,11 +130,11 @@ private[local] final class Combining {
    * @return whether the batch is to be sent; otherwise it goes on growing
    */
   def look(groups: Groups, maxRows: Double, inRuns: Boolean): Boolean = {
-    val mayStay = noHope == 0 && groups.rows > 0 && maxRows > groups.rows && !keysGrow(groups)
+    val mayStay = fixedBatches == 0 && groups.rows > 0 && maxRows > groups.rows && !keysGrow(groups)
     val stays = mayStay &&
       (if (inRuns) !areRunsOf(LongRun * rowsOfRunThatPay, groups) else isHopeful(groups, maxRows))
     if (stays) {
-      before = Some(groups)
+      lastLook = Some(groups)
       nextLook = math.min(Growth.toLong * nextLook, Int.MaxValue / 2).toInt
     } else leave(groups, inRuns)
     !stays
@@ -149,7 +149,8 @@ private[local] final class Combining {
   def seesRuns(groups: Groups, inTable: Int): Boolean = {
     val keys = groups.combinedKeys + groups.seenOthers + inTable
     minRows != Never && runs <= MaxRunsPerKey * keys &&
-      areRunsOf(rowsOfRunThatPay, groups) && (noHope > 0 || before.isEmpty || keysGrow(groups))
+      areRunsOf(rowsOfRunThatPay, groups) &&
+      (fixedBatches > 0 || lastLook.isEmpty || keysGrow(groups))
   }
 
   private def areRunsOf(n: Int, groups: Groups): Boolean = hits + groups.rows >= n.toLong * runs
@@ -158,22 +159,22 @@ private[local] final class Combining {
 
   private def leave(groups: Groups, inRuns: Boolean): Unit = {
     if (inRuns) {
-      if (noHope == 0) noHope = Patience else noHope -= 1
+      if (fixedBatches == 0) fixedBatches = Patience else fixedBatches -= 1
       followedLeft = Unlooked * FirstLook
       minRows = rowsOfRunThatPay
       nextLook = FirstLook
     } else choose(groups)
-    before = None
+    lastLook = None
     hits = 0
     runs = 0
   }
 
   private def choose(groups: Groups): Unit = {
     val gained = gain(groups)
-    if (before.exists(_ => gained < MinGain * groups.rows) || keysGrow(groups)) {
-      noHope = Patience
+    if (lastLook.exists(_ => gained < MinGain * groups.rows) || keysGrow(groups)) {
+      fixedBatches = Patience
       nextLook = FirstLook
-    } else if (noHope > 0) noHope -= 1
+    } else if (fixedBatches > 0) fixedBatches -= 1
     if (hits + gained < MinCaught * (hits + groups.rows)) {
       unseen = sleep
       sleep = math.min(2 * sleep, MaxSleep)
@@ -185,7 +186,7 @@ private[local] final class Combining {
   }
 
   /** Whether the number of keys grows like the rows: keys come and go, and never come back. */
-  private def keysGrow(groups: Groups): Boolean = before.exists { before =>
+  private def keysGrow(groups: Groups): Boolean = lastLook.exists { before =>
     groups.rows > 0 && groups.keys * before.rows >= AsRowsDo * before.keys * groups.rows
   }
 

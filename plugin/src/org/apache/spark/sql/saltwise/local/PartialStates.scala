@@ -69,11 +69,11 @@ private[local] abstract class PartialStates(
   }
 
   /** The fields that hold single values, like those of max_by. They do not grow with the rows. */
-  protected lazy val single: Seq[Int] = fieldsOf(_.isInstanceOf[DeclarativeAggregate])
+  protected lazy val singleFields: Seq[Int] = fieldsOf(_.isInstanceOf[DeclarativeAggregate])
 
   /** The fields whose values may grow as long as rows come. A digest stops growing. */
-  protected lazy val growing: Seq[Int] =
-    fieldsOf(!_.isInstanceOf[ApproximatePercentile]).diff(single)
+  protected lazy val growingFields: Seq[Int] =
+    fieldsOf(!_.isInstanceOf[ApproximatePercentile]).diff(singleFields)
 
   private def fieldsOf(chosen: AggregateFunction => Boolean): Seq[Int] =
     aggregates.map(_.aggregateFunction).flatMap { function =>
@@ -81,7 +81,7 @@ private[local] abstract class PartialStates(
     }.zipWithIndex.collect { case (true, i) => i }
 
   /** The row that carries a state. */
-  protected def sent(key: UnsafeRow, state: InternalRow): UnsafeRow = {
+  protected def stateRow(key: UnsafeRow, state: InternalRow): UnsafeRow = {
     states += 1
     val bytes = generateOutput(noKey, state).getBytes
     asState(keyAndState(key, new GenericInternalRow(Array[Any](bytes))))

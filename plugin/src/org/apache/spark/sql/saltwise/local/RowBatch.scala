@@ -15,16 +15,16 @@ private[local] final class RowBatch(memory: StateMemory, limit: Long) {
   import RowBatch._
 
   /** The bytes that the batch takes. */
-  var held = 0L
+  var heldBytes = 0L
   private var full = false
-  private var added = 0L
+  private var addedRows = 0L
   private var addedBytes = 0L
 
   val buckets: Array[RowBucket] = Array.fill(Buckets)(new RowBucket(take))
 
   private def take(bytes: Long): Boolean = {
-    val fits = held + bytes <= limit && memory.take(bytes)
-    if (fits) held += bytes else full = true
+    val fits = heldBytes + bytes <= limit && memory.take(bytes)
+    if (fits) heldBytes += bytes else full = true
     fits
   }
 
@@ -32,7 +32,7 @@ private[local] final class RowBatch(memory: StateMemory, limit: Long) {
   val maxRowBytes: Long = limit / FewestRows
 
   /** The mean size of a row in bytes. */
-  def rowBytes: Double = addedBytes.toDouble / math.max(1L, added)
+  def rowBytes: Double = addedBytes.toDouble / math.max(1L, addedRows)
 
   /** The most rows of this mean size that the batch may have. */
   def maxRows: Double = limit / (rowBytes + 8 + 16)
@@ -41,7 +41,7 @@ private[local] final class RowBatch(memory: StateMemory, limit: Long) {
   def add(hash: Long, row: UnsafeRow): Boolean = {
     val fits = buckets((hash >>> (64 - BucketBits)).toInt).add(hash, row)
     if (fits) {
-      added += 1
+      addedRows += 1
       addedBytes += row.getSizeInBytes
     }
     fits
@@ -53,8 +53,8 @@ private[local] final class RowBatch(memory: StateMemory, limit: Long) {
   /** Gives the memory back. */
   def free(): Unit = {
     buckets.foreach(_.free())
-    memory.give(held)
-    held = 0
+    memory.give(heldBytes)
+    heldBytes = 0
     full = false
   }
 }

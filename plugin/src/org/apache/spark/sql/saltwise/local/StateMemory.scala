@@ -11,7 +11,7 @@ private[local] final class StateMemory(manager: TaskMemoryManager)
   extends MemoryConsumer(manager, manager.pageSizeBytes, MemoryMode.ON_HEAP) {
   import StateMemory.Step
 
-  private var held = 0L
+  private var heldBytes = 0L
 
   /** The most bytes that were held at one time. */
   var peak = 0L
@@ -21,12 +21,12 @@ private[local] final class StateMemory(manager: TaskMemoryManager)
 
   /** Takes more bytes, and returns whether there were enough. */
   def take(bytes: Long): Boolean = {
-    val missing = held + bytes - getUsed
+    val missing = heldBytes + bytes - getUsed
     if (missing > 0 && acquireMemory(math.max(Step, missing)) < missing) scarce = true
-    val enough = held + bytes <= getUsed
+    val enough = heldBytes + bytes <= getUsed
     if (enough) {
-      held += bytes
-      if (held > peak) peak = held
+      heldBytes += bytes
+      if (heldBytes > peak) peak = heldBytes
     }
     enough
   }
@@ -34,12 +34,12 @@ private[local] final class StateMemory(manager: TaskMemoryManager)
   /** Gives everything back. */
   def release(): Unit = {
     freeMemory(getUsed)
-    held = 0
+    heldBytes = 0
     scarce = false
   }
 
   /** Gives bytes back to the task, which keeps them for what it takes next. */
-  def give(bytes: Long): Unit = held -= bytes
+  def give(bytes: Long): Unit = heldBytes -= bytes
 
   /**
    * Asks the task to send its rows and states, which gives the memory back. No memory is free at

@@ -61,6 +61,6 @@ private[local] object StateTable {
 
     /** The rows that the state stands for, and those of them that came since the last look. */
     var rows = 0
-    var recent = 0
+    var recentRows = 0
   }
 }

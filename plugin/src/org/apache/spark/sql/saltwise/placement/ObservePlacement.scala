@@ -25,7 +25,7 @@ final case class ObservePlacement(session: SparkSession) extends Rule[LogicalPla
     plan
   }
 
-  /** What would run if placement was enabled; None if it is not for these groups. */
+  /** What would run if placement was enabled; None if these groups are not for placement. */
   private def wouldRun(node: UnaryNode, groups: GroupsToPlace): Option[String] =
     try node match {
       case window: Window if groups.keepsFirstRows(window) =>

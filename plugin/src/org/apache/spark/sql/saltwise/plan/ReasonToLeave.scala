@@ -46,7 +46,7 @@ object ReasonToLeave {
     }
   }
 
-  /** `auto` also leaves an aggregate alone where no other plan is faster, or surely right. */
+  /** `auto` also leaves an aggregate alone if no other plan is faster, or certain to be right. */
   private def reasonOfAuto(
       aggregate: Aggregate, stock: Seq[SparkPlan], conf: SQLConf): Option[String] =
     if (generatesCode(stock.head)) {

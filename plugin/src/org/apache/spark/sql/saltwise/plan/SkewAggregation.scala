@@ -22,7 +22,7 @@ import org.apache.spark.sql.saltwise.routing.RoutedRows
  *            Final(k) - Exchange(k) - Partial(k)
  *              - SkewReceive - Exchange(worker) - SkewRoute(k) - RepeatableOrder - t
  *
- *   after, where there is a reason to leave it alone:
+ *   after, if there is a reason to leave it alone:
  *            SkewLeftAlone(reason) - Final(k) - Exchange(k) - Partial(k) - t
  * }}}
  *

@@ -15,7 +15,8 @@ sealed trait ReportEvent extends SparkListenerEvent {
  * One GROUP BY, window or group map of a SQL execution that has ended. The event log has it as
  * JSON, and readers without Saltwise skip it.
  *
- * Fields are arrays and plain values, because JSON does not tell the type of a sequence's elements.
+ * Fields are arrays and plain values, because JSON does not contain the type of a sequence's
+ * elements.
  *
  * @param executionId the SQL execution
  * @param number      tells the groups of an execution apart

@@ -23,11 +23,11 @@ private[report] final class GroupByListener(context: SparkContext, ledger: Ledge
   import GroupByListener._
 
   private val stages = mutable.Map.empty[Int, StageRows]
-  private val running = mutable.LinkedHashMap.empty[Long, Running]
+  private val executions = mutable.LinkedHashMap.empty[Long, Execution]
 
   override def onJobStart(job: SparkListenerJobStart): Unit =
     Option(job.properties).flatMap(p => Option(p.getProperty("spark.sql.execution.id")))
-      .map(_.toLong).filter(running.contains).foreach { execution =>
+      .map(_.toLong).filter(executions.contains).foreach { execution =>
         job.stageIds.foreach(stages.getOrElseUpdate(_, new StageRows(execution)))
       }
 
@@ -40,9 +40,9 @@ private[report] final class GroupByListener(context: SparkContext, ledger: Ledge
     // The plan is empty if Spark could not make one.
     case start: SparkListenerSQLExecutionStart if start.sparkPlanInfo.nodeName.nonEmpty =>
       val confs = start.modifiedConfigs.filter(_._1.startsWith(SaltwiseConf.Prefix))
-      running(start.executionId) = Running(start.description.take(MaxText), start.time, confs)
+      executions(start.executionId) = Execution(start.description.take(MaxText), start.time, confs)
       // If Spark has dropped events, the end of an execution may be missing.
-      if (running.size > MaxRunning) forget(running.head._1)
+      if (executions.size > MaxExecutions) forget(executions.head._1)
     case end: SparkListenerSQLExecutionEnd =>
       val (started, ended) = forget(end.executionId)
       if (end.qe != null) started.foreach(report(end, _, ended))
@@ -51,14 +51,14 @@ private[report] final class GroupByListener(context: SparkContext, ledger: Ledge
     case _ =>
   }
 
-  private def forget(execution: Long): (Option[Running], Seq[StageRows]) = {
+  private def forget(execution: Long): (Option[Execution], Seq[StageRows]) = {
     val stagesOfExecution = stages.filter(_._2.execution == execution)
     stages --= stagesOfExecution.keys
-    (running.remove(execution), stagesOfExecution.values.toSeq)
+    (executions.remove(execution), stagesOfExecution.values.toSeq)
   }
 
   private def report(
-      end: SparkListenerSQLExecutionEnd, started: Running, stages: Seq[StageRows]): Unit =
+      end: SparkListenerSQLExecutionEnd, started: Execution, stages: Seq[StageRows]): Unit =
     if (!end.qe.logical.isStreaming) {
       val groups = events(end, started, stages)
       groups.filter(group => started.mode(end.qe) != SaltwiseConf.Off ||
@@ -74,7 +74,7 @@ private[report] final class GroupByListener(context: SparkContext, ledger: Ledge
 
   private def events(
       end: SparkListenerSQLExecutionEnd,
-      started: Running,
+      started: Execution,
       stages: Seq[StageRows]): Seq[GroupByEvent] = {
     val groups = GroupsOfPlan.of(end.qe.executedPlan)
     lazy val fingerprint = GroupByListener.fingerprint(end.qe)
@@ -102,7 +102,7 @@ private[report] object GroupByListener {
 
   private val MaxHotKeys = 10
   private val MaxText = 500
-  private val MaxRunning = 10000
+  private val MaxExecutions = 10000
 
   /** The tasks of a stage that have ended. A task that ran again takes its own place. */
   private final class StageRows(val execution: Long) {
@@ -153,7 +153,7 @@ private[report] object GroupByListener {
    *
    * @param confs the confs of its session when it began. They may have changed when it ends.
    */
-  private final case class Running(description: String, time: Long, confs: Map[String, String]) {
+  private final case class Execution(description: String, time: Long, confs: Map[String, String]) {
     def mode(query: QueryExecution): String = SaltwiseConf.mode(key =>
       confs.get(key).orElse(query.sparkSession.sharedState.conf.getOption(key)))
   }

@@ -32,12 +32,12 @@ private[report] final case class GroupsOfPlan(
   import GroupsOfPlan._
 
   def keys: Seq[String] = clustering(node).map {
-    case column: Attribute => named(column).getOrElse(column.name)
+    case column: Attribute => nameInQuery(column).getOrElse(column.name)
     case other => other.sql
   }
 
   /** The query's name of a computed key. It is in the result, because Spark uses its own name. */
-  private def named(key: Attribute): Option[String] = node match {
+  private def nameInQuery(key: Attribute): Option[String] = node match {
     case aggregate: BaseAggregateExec => aggregate.resultExpressions.collectFirst {
       case Alias(column: Attribute, name) if column.exprId == key.exprId => name
     }

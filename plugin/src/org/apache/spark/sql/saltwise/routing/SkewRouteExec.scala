@@ -32,8 +32,8 @@ final case class SkewRouteExec(
     child: SparkPlan)
   extends UnaryExecNode with ReportedOperator {
 
-  private lazy val seen = HotKeysSeen.registered(sparkContext)
-  override def hotKeys: Seq[HotKeysSeen.HotKey] = seen.value
+  private lazy val keysSeen = HotKeysSeen.registered(sparkContext)
+  override def hotKeys: Seq[HotKeysSeen.HotKey] = keysSeen.value
 
   override def output: Seq[Attribute] = child.output
 
@@ -48,7 +48,7 @@ final case class SkewRouteExec(
 
   override protected def doExecute(): RDD[InternalRow] = {
     val (input, keyHash) = (child.output, GroupingKeys.hash(keys))
-    val (newRouter, hotKeysSeen) = (routerFactory, seen)
+    val (newRouter, hotKeysSeen) = (routerFactory, keysSeen)
     val newNames = KeyNames.factory(keys, input, conf)
     val (rows, headRows) = (longMetric("rows"), longMetric("headRows"))
     val (headKeys, choices) = (longMetric("headKeys"), longMetric("choices"))
@@ -74,7 +74,7 @@ final case class SkewRouteExec(
         val key = hash(row).getLong(0)
         val headRowsBefore = router.headRows
         current.worker = router.route(key, row)
-        if (router.headRows > headRowsBefore) names.saw(key, row)
+        if (router.headRows > headRowsBefore) names.note(key, row)
         row
       }
     }

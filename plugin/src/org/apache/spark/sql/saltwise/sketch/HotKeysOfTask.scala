@@ -10,21 +10,21 @@ import org.apache.spark.sql.saltwise.sketch.HotKeysSeen.{Capacity, HotKey}
  */
 private[saltwise] final class HotKeysOfTask(names: KeyNames) {
   private lazy val sketch = new SpaceSaving(Capacity)
-  private var any = false
+  private var hasKeys = false
 
   /**
    * @param keyRows  rows of this key that were combined
    * @param taskRows rows of the task so far
    */
-  def saw(hash: => Long, key: InternalRow, keyRows: Int, taskRows: Long): Unit =
+  def note(hash: => Long, key: InternalRow, keyRows: Int, taskRows: Long): Unit =
     if (keyRows >= math.max(MinRows, MinShare * taskRows)) {
       val keyHash = hash
-      any = true
+      hasKeys = true
       sketch.offer(keyHash, keyRows)
-      names.saw(keyHash, key)
+      names.note(keyHash, key)
     }
 
-  def keys(taskRows: Long): Seq[HotKey] = if (!any) Nil else
+  def keys(taskRows: Long): Seq[HotKey] = if (!hasKeys) Nil else
     (0 until sketch.size).filter(sketch.count(_) >= MinShare * taskRows).map { i =>
       HotKey(sketch.hash(i), sketch.count(i), names.of(sketch.hash(i)))
     }

@@ -18,7 +18,7 @@ private[saltwise] final class KeyNames(text: Option[UnsafeProjection]) {
 
   private lazy val names = mutable.Map.empty[Long, String]
 
-  def saw(hash: Long, row: InternalRow): Unit =
+  def note(hash: Long, row: InternalRow): Unit =
     text.filter(_ => names.size < MaxNames && !names.contains(hash)).foreach { project =>
       names(hash) = String.valueOf(project(row).getUTF8String(0)).take(MaxText)
     }

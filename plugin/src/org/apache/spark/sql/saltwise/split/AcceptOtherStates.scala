@@ -13,10 +13,10 @@ import org.apache.spark.sql.saltwise.local.CombineExec
  *
  * Without that, Spark 4.2 and later may end a job whose map task writes other rows in a second run.
  * This is not needed where only states differ. When rows come in another order, Combine may give
- * states to other rows, and the state of a slice may have other last bits. For each key, what a map
- * task writes stands for all of its rows of this key, in either run, and all of it is in the one
- * partition that is the key's hash. A reducer or a slice reads such a partition of a map task as a
- * whole, from one run: parts by content are made where there is no Combine. So it makes no
+ * states to other rows, and the last bits of a state of a slice may differ. For each key, what a
+ * map task writes stands for all of its rows of this key, in either run, and all of it is in the
+ * one partition that is the key's hash. A reducer or a slice reads such a partition of a map task
+ * as a whole, from one run: parts by content are made where there is no Combine. So it makes no
  * difference to a reducer which run it reads. Where the rows themselves may differ,
  * [[org.apache.spark.sql.saltwise.plan.SkewAggregation]] leaves the aggregate to Spark.
  */

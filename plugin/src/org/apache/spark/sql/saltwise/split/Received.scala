@@ -5,7 +5,7 @@ import scala.collection.mutable
 import org.apache.spark.sql.execution.adaptive.ShuffleQueryStageExec
 
 /**
- * What the partitions of a shuffle received.
+ * The bytes and rows that the partitions of a shuffle received.
  *
  * @param bytes compressed bytes of each partition
  * @param rows  rows of each large partition. The rows of a hot key are alike and compress well, so
