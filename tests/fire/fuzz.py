@@ -438,8 +438,8 @@ def java_sketch(folder: Path) -> Format:
 
 
 def java_function(folder: Path) -> Format:
-    functions = plugin().placement.PartitionFunction
-    parse, write = functions.fromJson, functions.toJson
+    functions = plugin().placement.PartitionFunctionJson
+    parse, write = functions.read, functions.write
 
     def read(data: bytes) -> None:
         saved = parse(data.decode(errors="replace")).function()

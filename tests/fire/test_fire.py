@@ -76,7 +76,7 @@ def test_damaged_input_is_read_or_refused_by_the_plugin(spark: SparkSession, nam
 @pytest.mark.classic("call the plugin's readers")
 def test_a_ring_of_a_million_places_is_made_in_twenty_megabytes_of_java(spark: SparkSession) -> None:
     text = to_json(ConsistentHash(4, replicas=999_999_937))
-    parse = fuzz.plugin().placement.PartitionFunction.fromJson
+    parse = fuzz.plugin().placement.PartitionFunctionJson.read
     meter = fuzz.JavaMeter(spark._jvm)
     meter.start()
     function = parse(text).function()

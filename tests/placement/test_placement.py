@@ -195,7 +195,7 @@ def test_each_key_is_where_the_function_says_in_python(rows: DataFrame, kind: st
 def test_a_ring_of_very_many_workers_is_that_of_python(spark: SparkSession) -> None:
     function = ConsistentHash(20_000)  # so each has 50 replicas, and not the 1,000 that it says
     plugin: Any = spark._jvm.org.apache.spark.sql.saltwise  # type: ignore[union-attr]
-    read = plugin.placement.PartitionFunction.fromJson(to_json(function)).function()
+    read = plugin.placement.PartitionFunctionJson.read(to_json(function)).function()
     keys = key_hashes(range(20))
     assert [read.place(key) for key in keys.tolist()] == function.place(keys).tolist()
 

@@ -95,8 +95,8 @@ def test_rows_that_a_second_run_may_compute_otherwise_are_left_alone(
     states = [F.max(column) for column in df.columns if column != "k"]
 
     assert saltwise_lines(skew_groupby(df, "k", strategy="pkg").agg(*states)) == [
-        f"SkewGroupBy left alone: a task that runs again may compute another {name}, and strategies that look at the "
-        "rows before cannot follow it; strategy hash and hot= can"
+        f"SkewGroupBy left alone: a task that runs again may compute a different {name}, and a strategy that looks at "
+        "earlier rows would then choose other workers; use strategy hash, or hot="
     ]
     assert any("SkewRoute" in line for line in saltwise_lines(skew_groupby(df, "k", strategy="hash").agg(*states)))
     hot = skew_groupby(df, "k", strategy="pkg", hot=[0]).agg(*states)

@@ -24,8 +24,8 @@ object SaltwiseConf {
 
   val Mode: OptionalConfigEntry[String] = buildConf(Prefix + "mode")
     .doc("off: only queries that ask for it are rewritten. observe: every plan stays as it is, " +
-      "and the UI and the event log tell what was skewed, and what would have run. on: as " +
-      "spark.saltwise.enabled. Default: on where spark.saltwise.enabled is true, else off.")
+      "and the UI and the event log show what was skewed and what would have run. on: the same " +
+      "as spark.saltwise.enabled. Default: on if spark.saltwise.enabled is true, else off.")
     .version("0.1.0")
     .stringConf
     .transform(_.toLowerCase(Locale.ROOT))
@@ -33,16 +33,16 @@ object SaltwiseConf {
     .createOptional
 
   val Ui: ConfigEntry[Boolean] = buildConf(Prefix + "ui.enabled")
-    .doc("Tell of each GROUP BY in the tab Saltwise of Spark's UI, and in the event log. Read " +
-      "when the first query of an application is planned.")
+    .doc("Report each GROUP BY in the tab Saltwise of Spark's UI, and in the event log. Saltwise " +
+      "reads this conf when it plans the first query of an application.")
     .version("0.1.0")
     .booleanConf
     .createWithDefault(true)
 
   val ReportKeys: ConfigEntry[Boolean] = buildConf(Prefix + "report.keys")
     .doc("Show the values of hot keys in the tab Saltwise, in its events in the event log, and " +
-      "in the progress of streams. They are hashes otherwise, and who can guess a key can " +
-      "compute its hash.")
+      "in the progress of streams. Otherwise their hashes are shown. A hash does not hide a key " +
+      "that can be guessed.")
     .version("0.1.0")
     .booleanConf
     .createWithDefault(false)
@@ -88,15 +88,15 @@ object SaltwiseConf {
     .createOptional
 
   val SmallInput: ConfigEntry[Long] = buildConf(Prefix + "auto.smallInput")
-    .doc("auto leaves inputs of at most this many bytes alone, as Spark estimates them. They are " +
-      "done before another plan could help.")
+    .doc("auto leaves an input alone if Spark estimates it at no more than this many bytes. Such " +
+      "an input is done before another plan could help.")
     .version("0.1.0")
     .bytesConf(ByteUnit.BYTE)
     .createWithDefaultString("1m")
 
   val LocalMemory: ConfigEntry[Long] = buildConf(Prefix + "local.memory")
-    .doc("The bytes that waiting rows and states may take in a map task of local or auto, before " +
-      "they leave.")
+    .doc("The most bytes of waiting rows and states in a map task of local or auto. A task sends " +
+      "them on when it has more.")
     .version("0.1.0")
     .bytesConf(ByteUnit.BYTE)
     .createWithDefaultString("64m")
@@ -131,21 +131,21 @@ object SaltwiseConf {
     .createWithDefault("rows")
 
   val StatePlanner: OptionalConfigEntry[String] = buildConf(Prefix + "state.planner")
-    .doc("Moves the state partitions of this application's streams to executors with less load, " +
-      "as this planner says: flux, milp, albic, elb, clb or uhlb. A Python process beside the " +
-      "driver plans; its environment must have saltwise.")
+    .doc("The planner that moves the state partitions of this application's streams to executors " +
+      "with less load: flux, milp, albic, elb, clb or uhlb. It runs in a Python process beside " +
+      "the driver, and saltwise must be installed there.")
     .version("0.1.0")
     .stringConf
     .createOptional
 
   val StateMaxMigration: ConfigEntry[String] = buildConf(Prefix + "state.maxMigration")
-    .doc("The bytes of state that may move in a round.")
+    .doc("The most bytes of state that move in one round.")
     .version("0.1.0")
     .stringConf
     .createWithDefault("256m")
 
   val StateEvery: ConfigEntry[Int] = buildConf(Prefix + "state.every")
-    .doc("The batches between two rounds of moves.")
+    .doc("The number of batches between two rounds of moves.")
     .version("0.1.0")
     .intConf
     .createWithDefault(5)
@@ -156,7 +156,7 @@ object SaltwiseConf {
       Strategy, Partitions, Theta, Epsilon, Choices, SketchCapacity, Hot, PlacementFunction,
       PlacementCost).map(entry => entry.key.stripPrefix(Prefix) -> entry).toMap
 
-  /** off, observe or on, from what the confs say as text. */
+  /** off, observe or on, from the texts of the confs. */
   def mode(conf: String => Option[String]): String = conf(Mode.key).map(
     _.trim.toLowerCase(Locale.ROOT)).getOrElse(
     if (conf(Enabled.key).exists(_.trim.equalsIgnoreCase("true"))) On else Off)
@@ -164,7 +164,7 @@ object SaltwiseConf {
   def mode(conf: SQLConf): String = conf.getConf(Mode).getOrElse(
     if (conf.getConf(Enabled)) On else Off)
 
-  /** Whether GROUP BYs are rewritten that do not ask for it. */
+  /** Whether GROUP BYs without a hint are rewritten. */
   def isOn(conf: SQLConf): Boolean = mode(conf) == On
 
   def observes(conf: SQLConf): Boolean = mode(conf) == Observe

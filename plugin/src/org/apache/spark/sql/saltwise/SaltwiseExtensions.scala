@@ -5,14 +5,13 @@ import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan}
 import org.apache.spark.sql.saltwise.compat.SparkLinks
-import org.apache.spark.sql.saltwise.placement.PlaceGroups
+import org.apache.spark.sql.saltwise.placement.{ObservePlacement, PlaceGroups, PlanPlaced}
 import org.apache.spark.sql.saltwise.plan._
 import org.apache.spark.sql.saltwise.report.Reports
 import org.apache.spark.sql.saltwise.routing.OrderRowsOfSkewWorkers
-import org.apache.spark.sql.saltwise.sketch.Functions
-import org.apache.spark.sql.saltwise.split.{OptimizeAboveSplits, SplitSkewedPartitions}
+import org.apache.spark.sql.saltwise.split._
 import org.apache.spark.sql.saltwise.state.BalanceStates
-import org.apache.spark.sql.saltwise.streaming.RouteStreams
+import org.apache.spark.sql.saltwise.streaming.{PlanRouted, RouteStreams}
 
 /**
  * The session extension: `spark.sql.extensions=org.apache.spark.sql.saltwise.SaltwiseExtensions`.
@@ -31,27 +30,39 @@ class SaltwiseExtensions extends (SparkSessionExtensions => Unit) {
 
   private def register(extensions: SparkSessionExtensions): Unit = {
     Functions.all.foreach(extensions.injectFunction)
-    // With the query: before, its blocks cannot be told apart; after, Spark has dropped the hints.
+    // While the query is resolved: earlier, its blocks look the same; later, Spark has dropped the
+    // hints.
     extensions.injectResolutionRule(_ =>
       new Guarded("ResolveSkewGroupByHint")(ResolveSkewGroupByHint))
     // Together with column pruning and filter pushdown, because the hint must not stop them.
     extensions.injectOptimizerRule(_ => new Guarded("LiftSkewGroupByHint")(LiftSkewGroupByHint))
     // After column pruning and filter pushdown, because placement would stop them.
     extensions.injectPreCBORule(session => new Guarded("PlaceGroups")(PlaceGroups(session)))
+    extensions.injectPreCBORule(session =>
+      new Guarded("ObservePlacement")(ObservePlacement(session)))
     extensions.injectPreCBORule(session => new Guarded("RouteStreams")(RouteStreams(session)))
     extensions.injectPreCBORule(session => new Guarded("BalanceStates")(BalanceStates(session)))
-    // Where Spark chooses operators. The child of an aggregate is not planned yet at this point, so
-    // nothing is planned twice. No query is planned before this, so the reports begin here.
+    // Where Spark chooses operators. No query is planned before this, so the reports begin here.
     extensions.injectPlannerStrategy { session =>
       OrStock("Reports", ())(Reports.follow(session))
       new GuardedStrategy("SkewAggregation")(SkewAggregation(session))
     }
+    extensions.injectPlannerStrategy(session =>
+      new GuardedStrategy("ObserveAggregates")(ObserveAggregates(session)))
+    // The nodes that the rules above have put into the plan, which Spark does not know.
+    extensions.injectPlannerStrategy(_ => new GuardedStrategy("PlanHint")(PlanHint))
+    extensions.injectPlannerStrategy(_ => new GuardedStrategy("PlanLeftAlone")(PlanLeftAlone))
+    extensions.injectPlannerStrategy(_ => new GuardedStrategy("PlanPlaced")(PlanPlaced))
+    extensions.injectPlannerStrategy(_ => new GuardedStrategy("PlanRouted")(PlanRouted))
     // After Spark has placed the exchanges of an adaptive plan, and again after each of its stages.
     extensions.injectQueryStagePrepRule(_ =>
       new Guarded("RewriteSkewGroupBys")(RewriteSkewGroupBys(adaptive = true)))
     extensions.injectQueryStagePrepRule(_ =>
       new Guarded("SplitSkewedPartitions")(SplitSkewedPartitions))
-    // After each of those stages, on what is left of the logical plan.
+    // After each of those stages.
+    extensions.injectQueryStagePrepRule(_ =>
+      new Guarded("AcceptOtherStates")(AcceptOtherStates))
+    // After each of those stages, on the rest of the logical plan.
     extensions.injectRuntimeOptimizerRule(_ =>
       new Guarded("OptimizeAboveSplits")(OptimizeAboveSplits))
     // Last, because no rule moves projections after this point.

@@ -36,7 +36,7 @@ final case class SkewOptions(
     case _ => false
   }
 
-  /** As if the user had left n to Spark, which takes `n`. */
+  /** The same options with `n` workers, as if the user had given no number and Spark chose it. */
   def withWorkersOfSpark(n: Int): SkewOptions =
     copy(parameters = parameters.copy(workers = n), workersGiven = false)
 
@@ -77,7 +77,7 @@ object SkewOptions {
         settings.getOrElse("placement.cost", SaltwiseConf.PlacementCost.defaultValue.get)))
   }
 
-  /** Hot keys of a hint need a strategy that routes rows. Where none is named, it is D-Choices. */
+  /** Hot keys of a hint need a strategy that routes rows. The default is then D-Choices. */
   private def strategyFor(
       settings: Map[String, String], hint: Map[String, String], parameters: Parameters): Strategy =
     Strategies(settings.getOrElse("strategy", Auto.name), parameters) match {

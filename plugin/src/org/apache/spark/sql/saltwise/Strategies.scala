@@ -184,6 +184,10 @@ object Strategies {
   /** The strategies that send all rows of a key to one worker. */
   lazy val placement: Seq[String] = namesOf(_.isInstanceOf[WholeGroups])
 
+  /** Whether a strategy always means placement. `hash` may also be a plan in two phases. */
+  def onlyPlaces(strategy: Strategy): Boolean =
+    strategy.isInstanceOf[WholeGroups] && strategy != Hash
+
   private def namesOf(belongs: Strategy => Boolean): Seq[String] = {
     // The class of a strategy does not depend on its parameters, so any parameters will do.
     val anyParameters = Parameters(2, Parameters.defaultTheta(2), 0.5, None, None)

@@ -3,8 +3,8 @@ package org.apache.spark.sql.saltwise.compat
 import org.apache.spark.sql.internal.SQLConf
 
 /**
- * Engines that run Spark's plans outside of the JVM. An operator of the JVM between theirs would
- * add two conversions of all rows.
+ * Engines that run Spark's plans outside of the JVM. If an operator of the JVM stood between their
+ * operators, all rows would be converted twice.
  */
 object NativeEngine {
 

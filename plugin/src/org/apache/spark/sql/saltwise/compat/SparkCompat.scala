@@ -26,8 +26,9 @@ import org.apache.spark.ui.{SparkUITab, UIUtils}
 object SparkCompat {
 
   /**
-   * The first of what is called by name that this Spark lacks; None if it has all. Without it equal
-   * keys might be told apart, or a job might end. The build finds it in no class file.
+   * The first thing that this Spark lacks among those that are called by name; None if it has all.
+   * Without it, equal keys might count as different, or a job might end. The class files do not
+   * show these calls, so [[SparkLinks]] does not check them.
    */
   def lacking: Option[String] = Seq(
     "StringType.supportsBinaryEquality" -> (!since(4, 0) || binaryEquality.nonEmpty),
@@ -86,8 +87,8 @@ object SparkCompat {
     }
 
   /**
-   * Whether a map task that runs again must write the same rows, in any order, or else Spark may
-   * end the job. So it is from Spark 4.2 on.
+   * Whether Spark may end a job because a map task writes other rows when it runs again. The order
+   * of the rows does not matter. Spark 4.2 and later do this.
    */
   def checksRows(conf: SQLConf): Boolean =
     SQLConf.containsConfigKey(RowChecksums) && conf.getConfString(RowChecksums).toBoolean
@@ -95,8 +96,14 @@ object SparkCompat {
   private val RowChecksums = "spark.sql.shuffle.orderIndependentChecksum.enabled"
 
   /**
-   * Lets map tasks of this shuffle write other rows when they run again. The rows that a reducer
-   * reads of one map task must be worth the same, whichever run wrote them.
+   * Lets map tasks of this shuffle write other rows when they run again. For a reducer, the rows
+   * that one map task writes must mean the same in every run.
+   *
+   * This is the one place that changes a private field of Spark. Nobody can pass the value when the
+   * dependency is made: ShuffleExchangeExec makes it, and takes the value from the conf of the whole
+   * session. A subclass of that node could, but one jar serves several lines of Spark, and the
+   * constructor that a subclass calls has one more parameter on the newest. Another node in its
+   * place would not do, because rules of Spark look for ShuffleExchangeExec.
    */
   def letRowsDiffer(shuffle: ShuffleDependency[_, _, _]): Unit =
     rowsMustAgree.foreach(_.setBoolean(shuffle, false))
@@ -117,7 +124,7 @@ object SparkCompat {
   private lazy val binaryEquality =
     classOf[StringType].getMethods.find(_.getName == "supportsBinaryEquality")
 
-  /** The bytes by which a collated string compares. */
+  /** The bytes that compare like this collated string. */
   def collationKey(string: Expression): Expression =
     Class.forName("org.apache.spark.sql.catalyst.expressions.CollationKey")
       .getConstructor(classOf[Expression]).newInstance(string).asInstanceOf[Expression]
@@ -126,7 +133,7 @@ object SparkCompat {
   def page(request: AnyRef, title: String, content: => Seq[Node], tab: SparkUITab): Seq[Node] = {
     val page = UIUtils.getClass.getMethods.filter(_.getName == "headerSparkPage")
       .maxBy(_.getParameterCount)
-    // No text of help, and no script for graphs, tables or a time line.
+    // No help text, and no script for graphs, tables or a time line.
     val more = valuesOf(page.getParameterTypes.toSeq.drop(4), Seq(NoOption, No, No, No))
       .getOrElse(throw new NoSuchMethodError(s"$page has parameters that are not known"))
     page.invoke(UIUtils, Seq[AnyRef](request, title, () => content, tab) ++ more: _*)
@@ -134,17 +141,17 @@ object SparkCompat {
   }
 
   /**
-   * The state partitions that no other executor should open without need.
+   * The state partitions that should stay on their executor.
    *
-   * A batch without new rows of a source may have columns of other nullability. When an executor of
-   * Spark 3.5 opens partition 0, it compares the columns with those in the checkpoint, and a batch
-   * with others fails. From 4.0 on the driver compares them, once in each run of a query.
+   * If a source has no new rows, the columns of a batch may differ in nullability. When an executor
+   * of Spark 3.5 opens partition 0, it compares the columns with those in the checkpoint, and the
+   * batch fails if they differ. Since 4.0 the driver compares them, once in each run of a query.
    */
   def pinnedPartitions: Seq[Int] = if (SPARK_VERSION.startsWith("3.")) Seq(0) else Nil
 
   /**
-   * Tells Spark's driver that a state store is on an executor. What the driver answers has another
-   * type from Spark 4.3 on, so the method is called by name.
+   * Tells Spark's driver that a state store is on an executor. The result has another type since
+   * Spark 4.3, so the method is called by name.
    */
   def reportActive(
       coordinator: StateStoreCoordinatorRef, store: StateStoreProviderId,
@@ -158,7 +165,7 @@ object SparkCompat {
   private val NoOption: Parameter = classOf[Option[_]] -> None
   private val No: Parameter = java.lang.Boolean.TYPE -> java.lang.Boolean.FALSE
 
-  /** The values of the last parameters; None where there is one that no supported line has. */
+  /** The values of the last parameters; None if one of them is in no supported line. */
   private def valuesOf(types: Seq[Class[_]], known: Seq[Parameter]): Option[Seq[AnyRef]] =
     if (known.map(_._1).startsWith(types)) Some(known.take(types.length).map(_._2)) else None
 
@@ -166,8 +173,8 @@ object SparkCompat {
    * The longest constructor of a node.
    *
    * @param first the types of the parameters that all lines have
-   * @param later the types and values of those that only some lines have, after these. Of any
-   *              other one the value would be guessed.
+   * @param later the types and values of the parameters after these, which only some lines have.
+   *              The value of any other parameter would be a guess.
    */
   private final class Constructor[T](first: Seq[Class[_]], later: Seq[Parameter])(
       implicit node: ClassTag[T]) {
@@ -185,7 +192,7 @@ object SparkCompat {
   }
 }
 
-/** Nodes that give whole groups to a function of the user. Their classes differ between lines. */
+/** Nodes that give whole groups to a function of the user. Their classes differ by line. */
 object GroupMap {
 
   /** The keys of a node that calls Python. Spark 3.5 has no FlatMapGroupsInArrow. */

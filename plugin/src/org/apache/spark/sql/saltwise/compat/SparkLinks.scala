@@ -8,14 +8,20 @@ import scala.io.{Codec, Source}
 import scala.util.Using
 
 /**
- * What the plugin uses of Spark, on the driver and in tasks. The build reads it from the class
- * files. Where this Spark lacks some of it, a query would fail when it gets there.
+ * The classes, methods and fields of Spark that the plugin uses, on the driver and in tasks. The
+ * build reads them from the class files. If this Spark lacks one of them, a query that needs it
+ * would fail.
  */
 object SparkLinks {
   private val Resource = "/saltwise/links.txt"
 
-  /** Names and types of methods and fields: those that can be called, and those without a body. */
-  private case class Members(there: Set[String], open: Set[String])
+  /**
+   * The names and types of the methods and fields of a class.
+   *
+   * @param usable     those that can be called
+   * @param unfinished methods without a body
+   */
+  private case class Members(usable: Set[String], unfinished: Set[String])
 
   /** The first class, method, field or constructor that this Spark lacks; None if it has all. */
   lazy val missing: Option[String] = {
@@ -40,44 +46,46 @@ object SparkLinks {
       val owner = Class.forName(name, false, getClass.getClassLoader)
       lazy val members = membersOf(owner, known)
       if (kind == "ours") {
-        val open = if (Modifier.isAbstract(owner.getModifiers)) Set.empty else members.open
-        open.headOption.map(method => s"use for $name without $method")
+        val unfinished =
+          if (Modifier.isAbstract(owner.getModifiers)) Set.empty else members.unfinished
+        unfinished.headOption.map(method => s"use for $name without $method")
       } else if (kind != "either" && owner.isInterface != (kind == "interface")) {
         Some(s"$kind $name")
       } else {
-        used.find(each => !members.there(each) && !members.open(each))
+        used.find(member => !members.usable(member) && !members.unfinished(member))
           .map(member => s"$name.$member")
       }
     } catch {
       case _: ClassNotFoundException => Some(name)
       case e: LinkageError if kind == "ours" => Some(s"use for $name: $e")
-      // It also has a method of a type that is not there, and cannot be looked into. Spark itself
-      // lives with such classes, where a library is left out that few need.
+      // The class has a method with a type that is missing here, so its members cannot be listed.
+      // Spark itself has such classes, where a library that few need is left out.
       case _: LinkageError => None
     }
 
-  /** All that a class has and inherits. */
+  /** The members that a class has or inherits. */
   private def membersOf(owner: Class[_], known: mutable.Map[Class[_], Members]): Members =
     known.getOrElse(owner, {
-      // What an interface does not declare, it has of Object. Object has no parent.
+      // An interface also has the methods of Object. Object has no parent.
       val parent: Class[_] = if (owner.isInterface) classOf[Object] else owner.getSuperclass
       val above = (parent +: owner.getInterfaces.toSeq).filter(_ != null).map(membersOf(_, known))
-      val mine = own(owner)
-      val there = above.foldLeft(mine.there)(_ ++ _.there)
-      val members = Members(there, above.foldLeft(mine.open)(_ ++ _.open) -- there)
+      val declared = membersIn(owner)
+      val usable = above.foldLeft(declared.usable)(_ ++ _.usable)
+      val unfinished = above.foldLeft(declared.unfinished)(_ ++ _.unfinished) -- usable
+      val members = Members(usable, unfinished)
       known(owner) = members
       members
     })
 
-  private def own(owner: Class[_]): Members = {
-    val (open, closed) =
+  private def membersIn(owner: Class[_]): Members = {
+    val (unfinished, finished) =
       owner.getDeclaredMethods.toSeq.partition(method => Modifier.isAbstract(method.getModifiers))
     val constructors = owner.getDeclaredConstructors.map("<init>" + typeOf(_, Void.TYPE))
     val fields = owner.getDeclaredFields.map(f =>
       f.getName + MethodType.methodType(f.getType).toMethodDescriptorString.drop(2))
     def named(methods: Seq[Method]): Set[String] =
       methods.map(m => m.getName + typeOf(m, m.getReturnType)).toSet
-    Members(named(closed) ++ constructors ++ fields, named(open))
+    Members(named(finished) ++ constructors ++ fields, named(unfinished))
   }
 
   private def typeOf(method: Executable, result: Class[_]): String =

@@ -9,14 +9,15 @@ import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartit
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.saltwise.SkewOptions
-import org.apache.spark.sql.saltwise.report.{HotKeysOfTask, HotKeysSeen, KeyNames}
+import org.apache.spark.sql.saltwise.plan.ReportedOperator
+import org.apache.spark.sql.saltwise.sketch.{HotKeysOfTask, HotKeysSeen, KeyNames}
 
 /**
  * Combines rows into states where that pays, and lets the other rows pass ([[Combining]]).
  *
  * The child's rows are raw rows: the key, the columns that the aggregates read, and NULL for the
- * state. They leave as they came. In a row that carries a state, the columns are NULL. Two keys
- * with the same hash never share a state.
+ * state. A raw row is sent as it came. In a row that carries a state, the columns are NULL. Two
+ * keys with the same hash never share a state.
  *
  * @param keys       the keys, the first columns of the child
  * @param aggregates the functions in Partial mode
@@ -28,16 +29,16 @@ final case class CombineExec(
     options: SkewOptions,
     memory: Long,
     child: SparkPlan)
-  extends UnaryExecNode with HotKeysSeen.Seen {
+  extends UnaryExecNode with ReportedOperator {
 
-  /** Whether a state of any key keeps all of its rows, and so does the result. */
+  /** Whether each state, and each result, keeps all of its rows. */
   def makesLists: Boolean =
     aggregates.nonEmpty && aggregates.forall(_.aggregateFunction.isInstanceOf[CollectList])
 
   override def output: Seq[Attribute] =
     child.output.take(keys.length) ++ child.output.drop(keys.length).map(_.withNullability(true))
 
-  // In the rows that carry states, the columns that the child may be partitioned by are NULL.
+  // Rows that carry states have NULL in the columns that the child may be partitioned by.
   override def outputPartitioning: Partitioning =
     UnknownPartitioning(child.outputPartitioning.numPartitions)
 
@@ -50,11 +51,11 @@ final case class CombineExec(
     "states" -> SQLMetrics.createMetric(sparkContext, "states sent"),
     "peak" -> SQLMetrics.createSizeMetric(sparkContext, "peak memory of states"))
 
-  private lazy val seen = HotKeysSeen.registered(sparkContext)
-  override def hotKeys: Seq[HotKeysSeen.HotKey] = seen.value
+  private lazy val keysSeen = HotKeysSeen.registered(sparkContext)
+  override def hotKeys: Seq[HotKeysSeen.HotKey] = keysSeen.value
 
   override protected def doExecute(): RDD[InternalRow] = {
-    val (hotKeys, newNames) = (seen, KeyNames.factory(keys, keys, conf))
+    val (hotKeys, newNames) = (keysSeen, KeyNames.factory(keys, keys, conf))
     val (grouping, functions, columns, lists) = (keys, aggregates, child.output, makesLists)
     val maxMemory = memory
     val Seq(rows, combined, all, head, raw, states, peak) =

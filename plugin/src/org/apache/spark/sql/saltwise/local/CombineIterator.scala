@@ -6,17 +6,17 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
 import org.apache.spark.sql.saltwise.local.Combining.{Early, Groups, Never}
 import org.apache.spark.sql.saltwise.local.StateTable.Entry
-import org.apache.spark.sql.saltwise.report.HotKeysOfTask
 import org.apache.spark.sql.saltwise.routing.RepeatableOrderExec.contentHash
+import org.apache.spark.sql.saltwise.sketch.HotKeysOfTask
 
 /**
  * One map task of a [[CombineExec]].
  *
- * A raw row comes in as it leaves: its key, what the aggregates read, and NULL for the state.
+ * A row comes in as a raw row is sent: its key, what the aggregates read, and NULL for the state.
  *
- * @param lists     whether states keep all of their rows, and so do the results
+ * @param lists     whether each state, and each result, keeps all of its rows
  * @param maxMemory the bytes that waiting rows and states may take
- * @param hot       is told how many rows were combined of the heaviest keys
+ * @param hot       collects the heaviest keys, with the rows of each that were combined
  */
 private final class CombineIterator(
     keys: Seq[Attribute],
@@ -41,64 +41,65 @@ private final class CombineIterator(
   var combinedRows = 0L
   def peakMemory: Long = memory.peak
 
-  // The state of a group that leaves at once.
-  private val passing = emptyState()
+  // The state of a group that is sent at once.
+  private val passingState = emptyState()
 
   private lazy val table = {
     val fits = math.min(TableBytes, maxStates) / (ObjectBytes + emptyBytes)
     new StateTable(fits.min(if (isFixed) MaxKeys else MaxGrowingKeys).max(1).toInt)
   }
 
-  // By how much the states of the table have grown, the memory that was taken for that, what the
-  // single values of a state take, and by how much a row may let it grow.
+  // In bytes: how much the states of the table have grown, how much of that has memory, how much
+  // the single values of a state take, and how much a row may add to a state.
   private var grownBytes = 0L
   private var takenBytes = 0L
   private var singleBytes = 0L
   private var addedPerRow = 0L
 
-  private var ready: UnsafeRow = _
+  private var readyRow: UnsafeRow = _
   private val row = new UnsafeRow(input.length)
   // How many rows joined the batch.
-  private var waiting = 0
-  // The bucket of the batch that leaves, and its next row. Rows before `raw` leave as they are.
-  private var sending = NotSending
+  private var waitingRows = 0
+  // The bucket of the batch that is sent, and its next row. Rows before `rawEnd` are sent raw.
+  private var sendingBucket = NotSending
   private var nextRow = 0
-  private var raw = 0
-  private var leaving: Iterator[Entry] = Iterator.empty
+  private var rawEnd = 0
+  private var leavingEntries: Iterator[Entry] = Iterator.empty
   private var ended = false
 
-  // The key of the last rows, how many they are, and the first of them. `passing` is their state.
+  // The run of rows at the end of the input so far: their key, their number, and the first of them.
+  // `passingState` is their state.
   private val runKey = UnsafeRow.createFromByteArray(0, keys.length)
   private var runRows = 0
   private var first = UnsafeRow.createFromByteArray(0, input.length)
   private var spare = UnsafeRow.createFromByteArray(0, input.length)
 
   override def hasNext: Boolean = {
-    if (ready == null) advance()
-    ready != null
+    if (readyRow == null) advance()
+    readyRow != null
   }
 
   override def next(): UnsafeRow = {
     if (!hasNext) throw new NoSuchElementException
-    val out = ready
-    ready = null
+    val out = readyRow
+    readyRow = null
     out
   }
 
   /** Frees what the task holds, if it ends before its last row. */
   def close(): Unit = memory.release()
 
-  private def advance(): Unit = while (ready == null) {
-    if (sending != NotSending) sendNext()
-    else if (leaving.hasNext) {
-      val entry = leaving.next()
-      ready = sent(entry.key, entry.state)
-    } else if (runRows > 0 && !(combining.follows && in.hasNext)) ready = endRun()
+  private def advance(): Unit = while (readyRow == null) {
+    if (sendingBucket != NotSending) sendNext()
+    else if (leavingEntries.hasNext) {
+      val entry = leavingEntries.next()
+      readyRow = stateRow(entry.key, entry.state)
+    } else if (runRows > 0 && !(combining.follows && in.hasNext)) readyRow = endRun()
     else if (memory.scarce) giveBack()
     else if (in.hasNext) take(in.next().asInstanceOf[UnsafeRow])
     else if (!ended) {
       ended = true
-      if (waiting > 0) look(maxRows = 0)
+      if (waitingRows > 0) look(maxRows = 0)
       sendStates()
     } else return
   }
@@ -107,7 +108,7 @@ private final class CombineIterator(
     rows += 1
     if (combining.unseen > 0) {
       combining.unseen -= 1
-      ready = row
+      readyRow = row
     } else {
       val key = keyOf(row)
       val hash = contentHash(key)
@@ -120,47 +121,47 @@ private final class CombineIterator(
         if (grownBytes > takenBytes && !takeGrown()) outgrown()
       } else if (!combining.waits || row.getSizeInBytes > batch.maxRowBytes) {
         combining.pass()
-        ready = row
+        readyRow = row
       } else {
         combining.join()
         if (!batch.add(hash, row)) {
-          ready = row
-          if (waiting > 0) look(maxRows = 0)
+          readyRow = row
+          if (waitingRows > 0) look(maxRows = 0)
         } else {
-          waiting += 1
-          if (waiting >= combining.nextLook) look(batch.maxRows)
+          waitingRows += 1
+          if (waitingRows >= combining.nextLook) look(batch.maxRows)
         }
       }
     }
   }
 
-  /** Combines a row with those before it if it has their key. If not, they leave. */
+  /** Combines a row with those before it if it has the same key. If not, those are sent. */
   private def follow(key: UnsafeRow, row: UnsafeRow): Unit = {
     combining.follow()
     if (runRows > 0 && runKey == key) {
       if (runRows == 1) {
-        initializeBuffer(passing)
-        processRow(passing, first)
+        initializeBuffer(passingState)
+        processRow(passingState, first)
         combinedRows += 1
       }
-      processRow(passing, row)
+      processRow(passingState, row)
       combinedRows += 1
       runRows += 1
-      if (runRows * addedPerRow > maxStates) ready = endRun()
+      if (runRows * addedPerRow > maxStates) readyRow = endRun()
     } else {
-      if (runRows > 0) ready = endRun()
+      if (runRows > 0) readyRow = endRun()
       runKey.copyFrom(key)
       first.copyFrom(row)
       runRows = 1
     }
   }
 
-  /** What a run leaves as: its row, if it has only one, or a state. */
+  /** What is sent for a run: its row, if it has only one, or a state. */
   private def endRun(): UnsafeRow = {
     val isState = runRows > 1
-    hot.saw(contentHash(runKey), runKey, runRows, rows)
+    hot.note(contentHash(runKey), runKey, runRows, rows)
     runRows = 0
-    if (isState) sent(runKey, passing) else {
+    if (isState) stateRow(runKey, passingState) else {
       val out = first
       first = spare
       spare = out
@@ -171,36 +172,36 @@ private final class CombineIterator(
   private def update(entry: Entry, row: UnsafeRow): Unit = {
     processRow(entry.state, row)
     entry.rows += 1
-    entry.recent += 1
+    entry.recentRows += 1
     combinedRows += 1
     grownBytes += addedPerRow
   }
 
   /**
-   * Takes memory for states that have grown, if they may. The states of few keys may take all that
-   * the rows that wait do not, since rows find them in the cache anyway. Single values need not be
-   * in the cache, for most rows do not change them.
+   * Takes memory for states that have grown, within a limit. The states of few keys stay in the
+   * cache, so they may take all the memory that waiting rows do not. Single values need not be in
+   * the cache, because most rows do not change them.
    */
   private def takeGrown(): Boolean = {
-    val most =
-      if (table.size <= FewKeys) maxMemory - batch.held
+    val limit =
+      if (table.size <= FewKeys) maxMemory - batch.heldBytes
       else if (addedPerRow == 0) maxStates
       else math.min(MaxGrownBytes, maxStates)
-    val taken = math.min(grownBytes + GrowthStep, most) - takenBytes
+    val taken = math.min(grownBytes + GrowthStep, limit) - takenBytes
     val fits = taken > 0 && memory.take(taken)
     if (fits) takenBytes += taken
     fits
   }
 
   /**
-   * The states have outgrown their memory. They leave, and their keys wait in the batch, apart from
-   * a few that rows find in the cache. If the largest state shows that they grow more slowly than
-   * was thought, they stay.
+   * The states have outgrown their memory. They are sent, and later rows of their keys wait in the
+   * batch, except for a few keys whose states fit into the cache. If the largest state shows that
+   * states grow more slowly than estimated, they stay.
    */
   private def outgrown(): Unit = {
     val largest = table.iterator.maxBy(_.rows)
     val grown = grownBy(largest.state)
-    val added = HeapBytes * (grown.sum - single.map(grown).sum).toDouble / largest.rows
+    val added = HeapBytes * (grown.sum - singleFields.map(grown).sum).toDouble / largest.rows
     val isSlower = added < SlowerGrowth * addedPerRow
     if (isSlower) {
       addedPerRow = math.max(1, math.ceil(added).toLong)
@@ -220,9 +221,9 @@ private final class CombineIterator(
     grownBytes = 0
   }
 
-  /** Another operator needs memory, or there is no more: all rows and states leave. */
+  /** Sends all rows and states, because another operator needs memory or there is no more. */
   private def giveBack(): Unit = {
-    if (waiting > 0) look(maxRows = 0)
+    if (waitingRows > 0) look(maxRows = 0)
     else if (table.size > 0) sendStates()
     else {
       batch.free()
@@ -231,7 +232,11 @@ private final class CombineIterator(
     }
   }
 
-  /** @param maxRows the most rows that the batch may have */
+  /**
+   * Looks back at the batch: some keys move to the table, and the batch is sent or goes on growing.
+   *
+   * @param maxRows the most rows that the batch may have
+   */
   private def look(maxRows: Double): Unit = {
     batch.buckets.foreach(_.sort())
     combining.minRows = rowsThatPay()
@@ -240,34 +245,35 @@ private final class CombineIterator(
     val groups = if (ended || inRuns || !fillTable(seen)) seen else Groups(batch, combining.minRows)
     val leastRecent = combining.minRecentRows(groups.rows, table.capacity)
     if (combining.look(groups, maxRows, inRuns)) {
-      sending = 0
-      send(_.recent < leastRecent)
-      table.iterator.foreach(_.recent = 0)
+      sendingBucket = 0
+      send(_.recentRows < leastRecent)
+      table.iterator.foreach(_.recentRows = 0)
     }
   }
 
-  /** By how many bytes each field of a state has grown. */
+  /** The bytes by which each field of a state has grown. */
   private def grownBy(state: InternalRow): Seq[Long] =
     sizes(state).zip(emptySizes).map { case (now, empty) => now - empty }
 
-  /** From the size of the state of the largest group, where states grow. */
+  /** The fewest rows for which a state pays. If states grow, the largest group shows how much. */
   private def rowsThatPay(): Int = {
     val rowBytes = batch.rowBytes
     val someKey = keyOf(batch.buckets.find(_.rows > 0).get.read(0, row))
     val stateBytes = someKey.getSizeInBytes + emptyBytes
     val atLeast = Combining.rowsThatPay(rowBytes, stateBytes.toDouble, 0, 0)
     combining.hotOnly = false
-    if (isFixed || atLeast > Early * waiting) atLeast else {
+    if (isFixed || atLeast > Early * waitingRows) atLeast else {
       val all = Groups(batch, Never)
       val (bucket, begin) = all.largestBegin
       val rows = math.max(all.largestOther / SampledShare, MinSampledRows).min(all.largestOther)
-      initializeBuffer(passing)
-      // Where keys are few, they come so often that a digest stops to grow.
+      initializeBuffer(passingState)
+      // If there are few keys, each comes so often that a digest stops growing.
       val counted =
-        if (table.size + all.keys <= FewKeys) growing else emptySizes.indices.diff(single)
+        if (table.size + all.keys <= FewKeys) growingFields
+        else emptySizes.indices.diff(singleFields)
       def grownAfter(next: Range): Seq[Long] = {
-        next.foreach(i => processRow(passing, bucket.read(begin + i, row)))
-        grownBy(passing)
+        next.foreach(i => processRow(passingState, bucket.read(begin + i, row)))
+        grownBy(passingState)
       }
       def perRow(grown: Seq[Long], rows: Int): Double =
         math.max(0L, counted.map(grown).sum).toDouble / rows
@@ -275,7 +281,7 @@ private final class CombineIterator(
       val first = perRow(grownAfter(0 until few), few)
       val grown = grownAfter(few until rows)
       val added = perRow(grown, rows)
-      val kept = math.max(0L, single.map(grown).sum)
+      val kept = math.max(0L, singleFields.map(grown).sum)
       combining.levelOff = rows >= MinSampledRows && added < LevelsOff * first
       addedPerRow = math.ceil(HeapBytes * added).toLong
       singleBytes = HeapBytes * kept
@@ -285,7 +291,9 @@ private final class CombineIterator(
     }
   }
 
-  /** The most frequent keys move to the table, with all of their rows. Returns whether any did. */
+  /**
+   * Moves the most frequent keys to the table, with all of their rows. Returns whether any moved.
+   */
   private def fillTable(groups: Groups): Boolean = combining.minRows != Never && {
     val before = table.size
     val least = combining.minRowsInTable(groups, table.capacity - before)
@@ -296,7 +304,7 @@ private final class CombineIterator(
         if (!memory.take(bytesOf(entry))) 0 else {
           val rows = combine(key, entry.state, bucket, begin, end)
           entry.rows = rows
-          entry.recent = rows
+          entry.recentRows = rows
           grownBytes += singleBytes + rows * addedPerRow
           combining.hits += rows
           table.add(contentHash(key), entry)
@@ -308,8 +316,8 @@ private final class CombineIterator(
   }
 
   /**
-   * Combines the first rows of a run that have this key, mostly all of them. Returns how many.
-   * Other keys may have the same hash.
+   * Combines the first rows of a run that have this key, and returns their number. Mostly it is the
+   * whole run, but other keys may have the same hash.
    */
   private def combine(
       key: UnsafeRow, state: InternalRow, bucket: RowBucket, begin: Int, end: Int): Int = {
@@ -323,38 +331,38 @@ private final class CombineIterator(
   }
 
   private def sendNext(): Unit = {
-    val bucket = batch.buckets(sending)
-    if (nextRow < raw) {
-      ready = bucket.read(nextRow, row)
+    val bucket = batch.buckets(sendingBucket)
+    if (nextRow < rawEnd) {
+      readyRow = bucket.read(nextRow, row)
       nextRow += 1
     } else if (nextRow < bucket.rows) {
       val end = bucket.endOfRun(nextRow)
-      if (end - nextRow < combining.minRows) raw = end else {
+      if (end - nextRow < combining.minRows) rawEnd = end else {
         val key = keyOf(bucket.read(nextRow, row)).copy()
-        initializeBuffer(passing)
-        hot.saw(contentHash(key), key, end - nextRow, rows)
-        nextRow += combine(key, passing, bucket, nextRow, end)
-        ready = sent(key, passing)
+        initializeBuffer(passingState)
+        hot.note(contentHash(key), key, end - nextRow, rows)
+        nextRow += combine(key, passingState, bucket, nextRow, end)
+        readyRow = stateRow(key, passingState)
       }
     } else {
       nextRow = 0
-      raw = 0
-      sending += 1
-      if (sending == batch.buckets.length) {
-        sending = NotSending
-        waiting = 0
+      rawEnd = 0
+      sendingBucket += 1
+      if (sendingBucket == batch.buckets.length) {
+        sendingBucket = NotSending
+        waitingRows = 0
         batch.clear()
       }
     }
   }
 
-  /** The entries of the table for which this holds leave it. */
+  /** Takes the entries for which `leaves` holds out of the table, and sends them. */
   private def send(leaves: Entry => Boolean): Unit = {
     val entries = table.remove(leaves)
-    entries.foreach(entry => hot.saw(contentHash(entry.key), entry.key, entry.rows, rows))
+    entries.foreach(entry => hot.note(contentHash(entry.key), entry.key, entry.rows, rows))
     memory.give(entries.map(bytesOf).sum)
     grownBytes = math.max(0L, grownBytes - entries.size * singleBytes)
-    leaving = leaving ++ entries
+    leavingEntries = leavingEntries ++ entries
   }
 
   private def bytesOf(entry: Entry): Long = ObjectBytes + entry.key.getSizeInBytes + emptyBytes
@@ -364,32 +372,32 @@ private[saltwise] object CombineIterator {
 
   private val NotSending = -1
 
-  /** What the Java objects of a key and its state take, beside their bytes. */
+  /** The bytes of the Java objects of a key and its state, beside the bytes of their values. */
   private val ObjectBytes = 160
 
-  /** How many bytes of the heap a state takes for each byte that it has when it is sent. */
+  /** The bytes of heap that a state takes for each byte that it has when it is sent. */
   private val HeapBytes = 2
 
-  /** A state that grows at this share of the rate of others has stopped to grow, or will. */
+  /** A state that grows at less than this share of the estimate has stopped growing, or will. */
   private val SlowerGrowth = 0.75
 
-  /** The table has so few keys that their states stay in the cache, and fewer if they grow. */
+  /** Limits of the table, so that its states stay in the cache. They are lower if states grow. */
   private val TableBytes = 8L << 20
   private val MaxKeys = 1 << 13
   private val MaxGrowingKeys = 1 << 10
 
-  /** What the states of many keys may grow by: about what the cache of a core takes. */
+  /** The most bytes by which the states of many keys may grow: about the cache of a core. */
   private val MaxGrownBytes = 2L << 20
   private val GrowthStep = 1L << 20
   private val FewKeys = 128
 
-  /** One part in four of the memory is for states, and the others for rows that wait. */
+  /** A fourth of the memory is for states, and the rest is for waiting rows. */
   private val StatesShare = 4
 
   /** A fourth of the largest group shows how its state grows. */
   private val SampledShare = 4
   private val MinSampledRows = 1 << 8
 
-  /** States level off if a row adds less than this share of what one of the first rows did. */
+  /** States level off if a row adds less than this share of what one of the first rows added. */
   private val LevelsOff = 0.95
 }

@@ -6,7 +6,9 @@ import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.execution.aggregate.AggregationIterator
 import org.apache.spark.sql.types.BinaryType
 
-/** Spark's own Partial, one state at a time: how a state begins, what it takes, how it is sent. */
+/**
+ * Spark's own Partial for one state at a time: how a state begins, its size, and how it is sent.
+ */
 private[local] abstract class PartialStates(
     keys: Seq[Attribute],
     aggregates: Seq[AggregateExpression],
@@ -29,13 +31,13 @@ private[local] abstract class PartialStates(
   private val keyAndState = new JoinedRow
   private val noKey = new UnsafeRow(0)
 
-  /** How many states were sent. */
+  /** The number of states that were sent. */
   var states = 0L
 
   /**
-   * Whether all fields of a buffer have a fixed length. Such a buffer is an UnsafeRow already, and
-   * needs no generated code to write it. Lazy, because the superclass asks for it while it is
-   * constructed.
+   * Whether all fields of a buffer have a fixed length. Such a buffer is already an UnsafeRow, so
+   * it needs no generated code to write it. Lazy, because the constructor of the superclass reads
+   * it.
    */
   protected lazy val isFixed: Boolean = aggregateFunctions.flatMap(_.aggBufferAttributes)
     .forall(field => UnsafeRow.isFixedLength(field.dataType))
@@ -66,12 +68,12 @@ private[local] abstract class PartialStates(
     fields.indices.map(i => if (UnsafeRow.isFixedLength(fields(i))) 0L else row.getLong(i).toInt)
   }
 
-  /** The fields that hold single values, as those of max_by do. They do not grow with the rows. */
-  protected lazy val single: Seq[Int] = fieldsOf(_.isInstanceOf[DeclarativeAggregate])
+  /** The fields that hold single values, like those of max_by. They do not grow with the rows. */
+  protected lazy val singleFields: Seq[Int] = fieldsOf(_.isInstanceOf[DeclarativeAggregate])
 
-  /** The fields whose values may grow as long as rows come. A digest stops to grow. */
-  protected lazy val growing: Seq[Int] =
-    fieldsOf(!_.isInstanceOf[ApproximatePercentile]).diff(single)
+  /** The fields whose values may grow as long as rows come. A digest stops growing. */
+  protected lazy val growingFields: Seq[Int] =
+    fieldsOf(!_.isInstanceOf[ApproximatePercentile]).diff(singleFields)
 
   private def fieldsOf(chosen: AggregateFunction => Boolean): Seq[Int] =
     aggregates.map(_.aggregateFunction).flatMap { function =>
@@ -79,7 +81,7 @@ private[local] abstract class PartialStates(
     }.zipWithIndex.collect { case (true, i) => i }
 
   /** The row that carries a state. */
-  protected def sent(key: UnsafeRow, state: InternalRow): UnsafeRow = {
+  protected def stateRow(key: UnsafeRow, state: InternalRow): UnsafeRow = {
     states += 1
     val bytes = generateOutput(noKey, state).getBytes
     asState(keyAndState(key, new GenericInternalRow(Array[Any](bytes))))

@@ -60,12 +60,12 @@ object QuantileMerge {
    * largest value stay.
    */
   private def compressed(samples: Array[Stats], maxRanks: Double): Array[Stats] = {
-    var kept = List(samples.last)
+    var joined = List(samples.last)
     for (i <- samples.length - 2 until 0 by -1) {
-      val (sample, next) = (samples(i), kept.head)
-      if (sample.g + next.g + next.delta >= maxRanks) kept ::= sample
-      else kept = next.copy(g = next.g + sample.g) :: kept.tail
+      val (sample, next) = (samples(i), joined.head)
+      if (sample.g + next.g + next.delta >= maxRanks) joined ::= sample
+      else joined = next.copy(g = next.g + sample.g) :: joined.tail
     }
-    (if (samples.length > 1) samples.head :: kept else kept).toArray
+    (if (samples.length > 1) samples.head :: joined else joined).toArray
   }
 }

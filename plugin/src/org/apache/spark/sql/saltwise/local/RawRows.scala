@@ -11,15 +11,16 @@ import org.apache.spark.sql.types.BinaryType
  * The rows that a map task sends for the aggregates of `first`: the key, the columns that the
  * aggregates read, and a state.
  *
- * Only arguments travel, and not the columns that they are made of:
+ * Only arguments travel, not the columns that they are computed from:
  * `percentile_approx(length(body), 0.5) FILTER (WHERE ok)` sends the length and the filter. The
- * argument becomes
- * `IF(ok, length(body), NULL)`, since it is not evaluated for other rows. An argument that its
- * function does not evaluate for each row stays as it is, because it might fail for the others. So
- * do all but the first argument of a function, and all of a declarative one.
+ * argument becomes `IF(ok, length(body), NULL)`, because Spark evaluates it only for rows that pass
+ * the filter. If a function does not evaluate an argument for every row, its columns travel
+ * instead, because the argument might fail for the other rows. This holds for all arguments but the
+ * first, and for all arguments of a declarative function.
  *
  * @param keys       the keys
- * @param columns    how the rows are made of the rows of `first`, apart from the state
+ * @param columns    the expressions that make these rows from the rows of `first`, without the
+ *                   state
  * @param aggregates the functions of `first`, in terms of these rows
  * @param noState    the last column, in a raw row: NULL in place of the states of all functions
  */

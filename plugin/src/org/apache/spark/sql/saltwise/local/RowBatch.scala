@@ -3,36 +3,36 @@ package org.apache.spark.sql.saltwise.local
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /**
- * Rows that wait until enough of them are there to see which keys come back.
+ * Rows that wait until there are enough of them to see which keys come back.
  *
- * They lie in buckets by the hashes of their keys. So the rows of a bucket are close together in
- * memory when its groups are read, and a group is in one bucket.
+ * They are in buckets by the hashes of their keys. So a group is in one bucket, and the rows of a
+ * bucket are close together in memory when its groups are read.
  *
- * @param memory what the batch takes its memory from
- * @param limit  the most bytes that it may take
+ * @param memory gives the batch its memory
+ * @param limit  the most bytes that the batch may take
  */
 private[local] final class RowBatch(memory: StateMemory, limit: Long) {
   import RowBatch._
 
-  /** The bytes that it takes. */
-  var held = 0L
+  /** The bytes that the batch takes. */
+  var heldBytes = 0L
   private var full = false
-  private var added = 0L
+  private var addedRows = 0L
   private var addedBytes = 0L
 
   val buckets: Array[RowBucket] = Array.fill(Buckets)(new RowBucket(take))
 
   private def take(bytes: Long): Boolean = {
-    val fits = held + bytes <= limit && memory.take(bytes)
-    if (fits) held += bytes else full = true
+    val fits = heldBytes + bytes <= limit && memory.take(bytes)
+    if (fits) heldBytes += bytes else full = true
     fits
   }
 
-  /** A wider row does not wait: few of them would fill the batch. */
+  /** A wider row does not wait, because a few of them would fill the batch. */
   val maxRowBytes: Long = limit / FewestRows
 
   /** The mean size of a row in bytes. */
-  def rowBytes: Double = addedBytes.toDouble / math.max(1L, added)
+  def rowBytes: Double = addedBytes.toDouble / math.max(1L, addedRows)
 
   /** The most rows of this mean size that the batch may have. */
   def maxRows: Double = limit / (rowBytes + 8 + 16)
@@ -41,7 +41,7 @@ private[local] final class RowBatch(memory: StateMemory, limit: Long) {
   def add(hash: Long, row: UnsafeRow): Boolean = {
     val fits = buckets((hash >>> (64 - BucketBits)).toInt).add(hash, row)
     if (fits) {
-      added += 1
+      addedRows += 1
       addedBytes += row.getSizeInBytes
     }
     fits
@@ -53,15 +53,15 @@ private[local] final class RowBatch(memory: StateMemory, limit: Long) {
   /** Gives the memory back. */
   def free(): Unit = {
     buckets.foreach(_.free())
-    memory.give(held)
-    held = 0
+    memory.give(heldBytes)
+    heldBytes = 0
     full = false
   }
 }
 
 private object RowBatch {
 
-  /** So many that a bucket of a full batch fits into the cache of a core. */
+  /** Enough buckets that a bucket of a full batch fits into the cache of a core. */
   private val BucketBits = 8
   private val Buckets = 1 << BucketBits
 

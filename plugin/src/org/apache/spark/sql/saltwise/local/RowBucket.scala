@@ -9,10 +9,10 @@ import org.apache.spark.unsafe.memory.MemoryBlock
 import org.apache.spark.util.collection.unsafe.sort.RadixSort
 
 /**
- * Rows whose keys have hashes in the same range. Sorted, those with the same hash are neighbours,
- * in the order in which they came: a run.
+ * Rows whose keys have hashes in the same range. After `sort`, rows with the same hash are
+ * neighbours, in the order in which they came. Such rows are a run.
  *
- * @param take asks for bytes, and says whether the bucket may have them
+ * @param take takes bytes of memory, and returns whether the bucket may have them
  */
 private[local] final class RowBucket(take: Long => Boolean) {
   import RowBucket._
@@ -21,8 +21,8 @@ private[local] final class RowBucket(take: Long => Boolean) {
   private var page = -1
   private var offset = PageBytes
 
-  // By row: 32 bits of the hash, and the row's position in words of eight bytes. The second half is
-  // what a radix sort needs to work in.
+  // For each row: 32 bits of the hash, and the row's position in words of eight bytes. The second
+  // half of the array is working space for the radix sort.
   private var index = Array.emptyLongArray
 
   /** The number of rows. */
@@ -43,7 +43,7 @@ private[local] final class RowBucket(take: Long => Boolean) {
     }
   }
 
-  /** Word by word, which is faster than a call where rows are short. */
+  /** Copies word by word, which is faster than a call if rows are short. */
   private def copy(row: UnsafeRow, base: Array[Byte], at: Long): Unit = {
     val from = row.getBaseObject
     val begin = row.getBaseOffset
@@ -76,7 +76,7 @@ private[local] final class RowBucket(take: Long => Boolean) {
     fits
   }
 
-  /** Rows whose keys have the same hash become neighbours. */
+  /** Makes rows whose keys have the same hash neighbours. */
   def sort(): Unit = {
     val begin = RadixSort.sort(
       new LongArray(MemoryBlock.fromLongArray(index)), rows, 4, 7, false, false)
@@ -101,18 +101,18 @@ private[local] final class RowBucket(take: Long => Boolean) {
     }
   }
 
-  /** Of each run, given as first row and end, forgets as many of the first rows as `leave`. */
+  /** Forgets the first rows of each run. `leave(first row, end)` says how many of them. */
   def removeRuns(leave: (Int, Int) => Int): Unit = {
-    var kept = 0
+    var staying = 0
     foreachRun { (begin, end) =>
       val stay = begin + leave(begin, end)
-      System.arraycopy(index, stay, index, kept, end - stay)
-      kept += end - stay
+      System.arraycopy(index, stay, index, staying, end - stay)
+      staying += end - stay
     }
-    rows = kept
+    rows = staying
   }
 
-  /** Lets `row` point to the row with this number. */
+  /** Makes `row` point to the row with this number. */
   def read(i: Int, row: UnsafeRow): UnsafeRow = {
     val position = index(i) & ~HashBits
     val base = pages((position / (PageBytes / 8)).toInt)

@@ -5,13 +5,13 @@ import org.apache.spark.memory.{MemoryConsumer, MemoryMode, TaskMemoryManager}
 /**
  * The memory of waiting rows and of states in a task, as Spark's memory manager counts it.
  *
- * Both lie on the heap. Those that take memory ask before they use it.
+ * Both are on the heap. Memory is asked for before it is used.
  */
 private[local] final class StateMemory(manager: TaskMemoryManager)
   extends MemoryConsumer(manager, manager.pageSizeBytes, MemoryMode.ON_HEAP) {
   import StateMemory.Step
 
-  private var held = 0L
+  private var heldBytes = 0L
 
   /** The most bytes that were held at one time. */
   var peak = 0L
@@ -19,14 +19,14 @@ private[local] final class StateMemory(manager: TaskMemoryManager)
   /** Whether Spark has no more memory for this task, or another of its operators needs this. */
   var scarce = false
 
-  /** Takes so many bytes more. Returns whether there are as many. */
+  /** Takes more bytes, and returns whether there were enough. */
   def take(bytes: Long): Boolean = {
-    val missing = held + bytes - getUsed
+    val missing = heldBytes + bytes - getUsed
     if (missing > 0 && acquireMemory(math.max(Step, missing)) < missing) scarce = true
-    val enough = held + bytes <= getUsed
+    val enough = heldBytes + bytes <= getUsed
     if (enough) {
-      held += bytes
-      if (held > peak) peak = held
+      heldBytes += bytes
+      if (heldBytes > peak) peak = heldBytes
     }
     enough
   }
@@ -34,16 +34,16 @@ private[local] final class StateMemory(manager: TaskMemoryManager)
   /** Gives everything back. */
   def release(): Unit = {
     freeMemory(getUsed)
-    held = 0
+    heldBytes = 0
     scarce = false
   }
 
-  /** Gives so many bytes back to the task, which keeps them for what it takes next. */
-  def give(bytes: Long): Unit = held -= bytes
+  /** Gives bytes back to the task, which keeps them for what it takes next. */
+  def give(bytes: Long): Unit = heldBytes -= bytes
 
   /**
-   * Asks the task to send its rows and states, which gives the memory back. Nothing is free at
-   * once, because the operator that asks may be the one that takes them.
+   * Asks the task to send its rows and states, which gives the memory back. No memory is free at
+   * once, because the operator that asks may be the one that takes these rows.
    */
   override def spill(size: Long, trigger: MemoryConsumer): Long = {
     if (trigger ne this) scarce = true

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 /**
  * A hash table of the keys with many rows, and their states, with open addressing.
  *
- * @param capacity the most keys that it takes. May become less.
+ * @param capacity the most keys that the table takes. It may become less.
  */
 private[local] final class StateTable(var capacity: Int) {
   import StateTable._
@@ -41,16 +41,16 @@ private[local] final class StateTable(var capacity: Int) {
   def iterator: Iterator[Entry] =
     if (size == 0) Iterator.empty else entries.iterator.filter(_ != null)
 
-  /** Takes the entries out for which this holds, and returns them. */
+  /** Takes out the entries for which `leaves` holds, and returns them. */
   def remove(leaves: Entry => Boolean): Seq[Entry] = if (size == 0) Nil else {
     val all = entries.indices.filter(entries(_) != null).map(slot => (hashes(slot), entries(slot)))
-    val (left, kept) = all.partition { case (_, entry) => leaves(entry) }
-    if (left.nonEmpty) {
+    val (leaving, staying) = all.partition { case (_, entry) => leaves(entry) }
+    if (leaving.nonEmpty) {
       java.util.Arrays.fill(entries.asInstanceOf[Array[AnyRef]], null)
       size = 0
-      kept.foreach { case (hash, entry) => add(hash, entry) }
+      staying.foreach { case (hash, entry) => add(hash, entry) }
     }
-    left.map(_._2)
+    leaving.map(_._2)
   }
 }
 
@@ -59,8 +59,8 @@ private[local] object StateTable {
   /** A key and its state. */
   final class Entry(val key: UnsafeRow, val state: InternalRow) {
 
-    /** How many rows the state stands for, and how many of them came since the last look. */
+    /** The rows that the state stands for, and those of them that came since the last look. */
     var rows = 0
-    var recent = 0
+    var recentRows = 0
   }
 }

@@ -132,8 +132,8 @@ final case class UpdateOrMergeTyped(
   override def deserialize(bytes: Array[Byte]): Any = function.deserialize(bytes)
 
   /**
-   * The buffer as one state. What was updated is serialised first, because Final also gets the
-   * states of Partial as bytes.
+   * The buffer as one state. The buffer of raw rows is serialised first, because Final also gets
+   * the states of Partial as bytes.
    */
   private def single(buffer: Any): Any = buffer match {
     case both: RowsAndStates =>
@@ -168,7 +168,7 @@ private object UpdateOrMergeTyped {
     override def merged: Any = all
   }
 
-  /** Merges the digests that wait once they have twice as many samples as what is merged. */
+  /** Merges the waiting digests once they have twice as many samples as the merged one. */
   final class Digests(updated: Any) extends RowsAndStates(updated) {
     private var waiting = List.empty[PercentileDigest]
     private var samples = 0
@@ -189,7 +189,7 @@ private object UpdateOrMergeTyped {
     override def merged: Any = QuantileMerge(waiting)
   }
 
-  /** So many samples may always wait: about 2 MB. */
+  /** This many samples may always wait: about 2 MB. */
   private val MinSamples = 1 << 16
 }
 

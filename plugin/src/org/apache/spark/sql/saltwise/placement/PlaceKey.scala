@@ -16,7 +16,7 @@ import org.apache.spark.unsafe.types.UTF8String
  */
 final case class PlaceKey(key: Expression, function: Expression) extends BinaryExpression {
   @transient private lazy val placement =
-    PartitionFunction.fromJson(function.eval().toString).function
+    PartitionFunctionJson.read(function.eval().toString).function
 
   override def left: Expression = key
   override def right: Expression = function
@@ -55,7 +55,7 @@ final case class PlaceLargestFirst(
 
   override protected def nullSafeEval(bytes: Any): Any = {
     val keys = ItemSketch.deserialize(bytes.asInstanceOf[Array[Byte]])
-    // Lower bounds: where no key is hot, the count of a counter was left there by many keys.
+    // Lower bounds, because many keys share the count of a counter if no key is hot.
     val counts = keys.top(keys.size).map { counter =>
       val certain = (keys.count(counter) - keys.error(counter)).toDouble
       (keys.value(counter).asInstanceOf[Long], certain)
@@ -64,7 +64,7 @@ final case class PlaceLargestFirst(
     val total = math.max(1.0, if (squared) costs.map(_._2).sum else keys.total.toDouble)
     val shares = costs.map { case (key, cost) => (key, cost / total) }
     val placed = LargestFirst(shares, UniformHash(workers))
-    UTF8String.fromString(PartitionFunction.toJson(placed, keyType))
+    UTF8String.fromString(PartitionFunctionJson.write(placed, keyType))
   }
 
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {

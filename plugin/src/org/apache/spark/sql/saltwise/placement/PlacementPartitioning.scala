@@ -2,20 +2,22 @@ package org.apache.spark.sql.saltwise.placement
 
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.plans.physical._
+import org.apache.spark.sql.saltwise.plan.ReportedPartitioning
 
 /**
  * Partitions rows by a partition function of their key. All rows of a key are in one partition, so
  * this satisfies a clustering by these keys, and no exchange follows.
  *
  * Spark's exchange accepts only Spark's own partitionings, so this is a HashPartitioning whose
- * partition id is not Spark's hash. A join therefore must not match it with its other side, and
+ * partition id is not Spark's hash. So a join must not match it with its other side, and
  * [[PlacementShuffleSpec]] prevents that.
  *
  * @param worker a [[PlaceKey]]
  */
 final class PlacementPartitioning(keys: Seq[Expression], workers: Int, val worker: Expression)
-  extends HashPartitioning(keys, workers) {
+  extends HashPartitioning(keys, workers) with ReportedPartitioning {
 
+  override def sentBy: String = "placement"
   override def children: Seq[Expression] = keys :+ worker
   override def partitionIdExpression: Expression = worker
 

@@ -82,7 +82,7 @@ final case class AggregatePhases(
 
 object AggregatePhases {
 
-  /** None where Spark needs no shuffle between the phases. */
+  /** None if Spark needs no shuffle between the phases. */
   def of(stock: SparkPlan): Option[AggregatePhases] =
     Option(stock)
       .collect { case last: BaseAggregateExec if hasMode(last, Final) => last }

@@ -8,7 +8,7 @@ import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StringType, Str
 
 /**
  * Grouping keys as Spark compares them: NULL is a key, -0.0 equals 0.0, all NaNs are one key, and
- * strings compare by their collation. Spark sorts the maps in its keys before.
+ * strings compare by their collation. Spark has sorted the maps in its keys before.
  */
 object GroupingKeys {
 
@@ -20,7 +20,7 @@ object GroupingKeys {
   /** The key's 64-bit hash: xxhash64 of its columns. Keys that Spark compares as equal share it. */
   def hash(keys: Seq[Expression]): Expression = new XxHash64(keys.map(comparable))
 
-  /** `key` in a form whose bytes are equal exactly where Spark treats the values as equal. */
+  /** `key` in a form whose bytes are equal exactly if Spark treats the values as equal. */
   def comparable(key: Expression): Expression =
     NormalizeFloatingNumbers.normalize(hashable(key))
 

@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.exchange.{
   ENSURE_REQUIREMENTS, REPARTITION_BY_NUM, ValidateRequirements}
-import org.apache.spark.sql.saltwise.{Auto, Local, SaltwiseConf, SkewOptions, Split}
+import org.apache.spark.sql.saltwise._
 import org.apache.spark.sql.saltwise.compat.SparkCompat
 import org.apache.spark.sql.saltwise.local.{CombineExec, RawRows, UpdateOrMerge}
 import org.apache.spark.sql.saltwise.routing.StableColumns
@@ -15,7 +15,7 @@ import org.apache.spark.sql.saltwise.split._
 
 /**
  * Rewrites the aggregates under a [[SkewGroupByExec]], after Spark has placed the exchanges. So it
- * sees where Spark needs none, and leaves these aggregates alone.
+ * sees which aggregates need no exchange, and leaves them alone.
  *
  * {{{
  *   SELECT k, collect_list(v) FROM t GROUP BY k
@@ -30,15 +30,15 @@ import org.apache.spark.sql.saltwise.split._
  * }}}
  *
  * Once X has run, [[org.apache.spark.sql.saltwise.split.SplitSkewedPartitions]] writes `Complete(k)
- * - X` in place of SkewSplit, or reads what is oversize in slices. `local` has no slices, and
- * `split` has no Combine. The partitioning and the ordering of the results are those of Spark's own
- * plan, so nothing changes for the operators above.
+ * - X` in place of SkewSplit, or reads oversize partitions in slices. `local` has no slices, and
+ * `split` has no Combine. The results have the partitioning and the ordering of Spark's own plan,
+ * so nothing changes for the operators above.
  */
 final case class RewriteSkewGroupBys(adaptive: Boolean) extends Rule[SparkPlan] {
 
   override def apply(plan: SparkPlan): SparkPlan = {
     val asGiven = rewriteAll(plan, (options, _) => options)
-    // An operator above, as a join, may need as many partitions as it has on its other side.
+    // An operator above, such as a join, may need as many partitions as its other side has.
     if (!givesWorkers(plan) || ValidateRequirements.validate(asGiven)) asGiven
     else rewriteAll(plan, _.withWorkersOfSpark(_))
   }
@@ -55,7 +55,7 @@ final case class RewriteSkewGroupBys(adaptive: Boolean) extends Rule[SparkPlan] 
         AggregatePhases.of(stock) match {
           case Some(phases) =>
             rewrite(chosen(options, phases.workers), phases, marked.logicalLink)
-          case None => SkewLeftAloneExec(SkewAggregation.AlreadyGrouped, stock)
+          case None => SkewLeftAloneExec(ReasonToLeave.AlreadyGrouped, stock)
         }
       }
       // Adaptive execution finds the operators of a logical node by this link.
@@ -69,7 +69,7 @@ final case class RewriteSkewGroupBys(adaptive: Boolean) extends Rule[SparkPlan] 
     val inPlace = below.exists(StableColumns.staysInPlace)
     val combines = options.strategy match {
       case Split => false
-      // Without adaptive execution nothing tells Spark that other rows are worth the same.
+      // Without adaptive execution, AcceptOtherStates does not run.
       case Auto => adaptive || inPlace || !SparkCompat.checksRows(conf)
       case _ => true
     }
@@ -87,11 +87,11 @@ final case class RewriteSkewGroupBys(adaptive: Boolean) extends Rule[SparkPlan] 
       val received = RowsReceived(stock.last.session.sparkContext)
       new CountingPartitioning(raw.keys, workers, received)
     }
-    // Adaptive execution keeps a number of partitions that the user gave.
+    // Adaptive execution keeps the number of partitions if the user gave it.
     val origin = if (options.workersGiven) REPARTITION_BY_NUM else ENSURE_REQUIREMENTS
     val shuffled = SparkCompat.exchange(partitioning, rows, origin)
     if (!sliced) stock.inOnePhase(raw.keys, aggregates, clustered = true, shuffled) else {
-      // When a task of Combine runs again with less memory, other rows have states.
+      // If a task of Combine runs again with less memory, other rows become states.
       val content = if (combines) Nil else {
         val stable = below.fold(AttributeSet.empty)(StableColumns(_))
         raw.columns.filter(column =>

@@ -10,8 +10,8 @@ import org.apache.spark.sql.saltwise.SkewOptions
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
 /**
- * A node that stands above an aggregate and takes nothing away from it: generated code, columnar
- * batches, partitioning and ordering pass through.
+ * A node above an aggregate that changes nothing for Spark: generated code, columnar batches,
+ * partitioning and ordering pass through.
  */
 trait TransparentExec extends UnaryExecNode with CodegenSupport {
   override def output: Seq[Attribute] = child.output
@@ -35,15 +35,9 @@ trait TransparentExec extends UnaryExecNode with CodegenSupport {
 }
 
 /**
- * Marks an aggregate that `options` rewrite, once Spark has placed the exchanges.
- * [[RewriteSkewGroupBys]] does that.
+ * Marks an aggregate that [[RewriteSkewGroupBys]] rewrites with these options, once Spark has
+ * placed the exchanges.
  */
 final case class SkewGroupByExec(options: SkewOptions, child: SparkPlan) extends TransparentExec {
   override protected def withNewChildInternal(c: SparkPlan): SkewGroupByExec = copy(child = c)
-}
-
-/** Shows in EXPLAIN why an aggregate was left as Spark planned it. */
-final case class SkewLeftAloneExec(reason: String, child: SparkPlan) extends TransparentExec {
-  override def simpleString(maxFields: Int): String = s"SkewGroupBy left alone: $reason"
-  override protected def withNewChildInternal(c: SparkPlan): SkewLeftAloneExec = copy(child = c)
 }

@@ -15,13 +15,18 @@ private[report] object Drawing {
   def countOf(count: Int, what: String): String =
     s"${number(count.toLong)} $what${if (count == 1) "" else "s"}"
 
-  /** The loads of workers as bars in one path, and a line at their mean. */
+  /**
+   * The loads of workers as bars in one path, and a line at their mean.
+   *
+   * @param unit what a load counts
+   * @param bars what has these loads
+   */
   def bars(
       rows: Array[Long],
       width: Int,
       height: Int,
       unit: String,
-      of: String,
+      bars: String,
       mean: Double): Node =
     if (rows.isEmpty || rows.max == 0) <span></span> else {
       val step = width.toDouble / rows.length
@@ -32,7 +37,7 @@ private[report] object Drawing {
       }.mkString
       val line = at(height - height * mean / rows.max)
       <svg width={width.toString} viewBox={s"0 0 $width $height"} style="max-width: 100%" role="img"
-           aria-label={s"$unit of $of, at most ${number(rows.max)}"}>
+           aria-label={s"$unit of $bars, at most ${number(rows.max)}"}>
         <path d={path} fill="#2a6f97"></path>
         <line x1="0" x2={width.toString} y1={line} y2={line} stroke="#c8553d"></line>
       </svg>

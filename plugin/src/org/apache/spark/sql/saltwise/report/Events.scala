@@ -2,20 +2,21 @@ package org.apache.spark.sql.saltwise.report
 
 import org.apache.spark.scheduler.SparkListenerEvent
 
-/** An event of ours. A History Server reads them from a file that somebody may have changed. */
+/** An event of Saltwise. A History Server reads it from a file that somebody may have changed. */
 sealed trait ReportEvent extends SparkListenerEvent {
 
-  /** Whether it can be shown: no text or list is missing, and lists have as many values as ours. */
+  /** Whether it can be shown: no text or list is missing, and no list is too long or too short. */
   def isWhole: Boolean
 
-  protected def areThere(values: AnyRef*): Boolean = !values.contains(null)
+  protected def arePresent(values: AnyRef*): Boolean = !values.contains(null)
 }
 
 /**
  * One GROUP BY, window or group map of a SQL execution that has ended. The event log has it as
  * JSON, and readers without Saltwise skip it.
  *
- * Fields are arrays and plain values, because JSON does not tell the type of a sequence's elements.
+ * Fields are arrays and plain values, because JSON does not contain the type of a sequence's
+ * elements.
  *
  * @param executionId the SQL execution
  * @param number      tells the groups of an execution apart
@@ -27,20 +28,21 @@ sealed trait ReportEvent extends SparkListenerEvent {
  * @param strategy    the strategy that ran; empty where Spark's own plan did
  * @param reason      why Spark's own plan ran
  * @param wouldRun    what would have run with mode = on; empty if that is not known
- * @param received    rows that each worker received. Of more than [[GroupByEvent.MaxBars]] workers,
- *                    neighbours are one number: that of the fullest of them.
- * @param workers     how many workers there were
+ * @param received    rows that each worker received. If there are more than
+ *                    [[GroupByEvent.MaxBars]] workers, each number stands for several neighbours,
+ *                    and is that of the fullest.
+ * @param workers     the number of workers
  * @param rows        rows that all workers received
  * @param most        rows of the fullest worker
  * @param read        rows that came into the GROUP BY; -1 if that is not known
- * @param all         rows that Combine took in each of its ways
+ * @param all         rows that Combine took as all; `head` and `raw` are its other ways
  * @param states      states that were sent; -1 if that is not known
  * @param memory      peak bytes of the states
  * @param hotKeys     the heaviest keys: their hashes, or their values if the session allows it
  * @param hotRows     about how many rows each of them has
  * @param fingerprint the same number for executions of the same query
  * @param failed      whether the query failed or was cancelled. The counts are then those of the
- *                    tasks until its end. False in an event without this field.
+ *                    tasks that ended before. False in an event without this field.
  */
 final case class GroupByEvent(
     executionId: Long,
@@ -70,7 +72,7 @@ final case class GroupByEvent(
     failed: Boolean) extends ReportEvent {
 
   override def isWhole: Boolean =
-    areThere(
+    arePresent(
       description, operator, keys, functions, strategy, reason, wouldRun, received, hotKeys, hotRows
     ) && received.length <= GroupByEvent.MaxBars && hotKeys.length == hotRows.length
 
@@ -80,8 +82,9 @@ final case class GroupByEvent(
   def maxToMean: Double = if (rows == 0) 1.0 else most.toDouble * workers / rows
 
   /**
-   * The same, at least, if all rows of a key went to one worker; 0 if no hot key is known. The
-   * heaviest key has a worker, and the other rows are spread evenly.
+   * A lower bound of [[maxToMean]] if all rows of a key went to one worker; 0 if no hot key is
+   * known. It assumes that one worker has the heaviest key, and that the other rows are spread
+   * evenly.
    */
   def expected: Double = if (hotRows.isEmpty || read <= 0) 0.0 else {
     val share = math.min(1.0, hotRows.max.toDouble / read)
@@ -91,7 +94,7 @@ final case class GroupByEvent(
 
 object GroupByEvent {
 
-  /** So many bars are drawn at most. */
+  /** The most bars of a drawing. */
   val MaxBars = 200
 
   /** The rows of the workers as at most `MaxBars` bars. */
@@ -116,13 +119,14 @@ final case class StreamBatchEvent(
     hotRows: Array[Long]) extends ReportEvent {
 
   override def isWhole: Boolean =
-    areThere(run, name, aggregate, strategy, hotKeys, hotRows) && hotKeys.length == hotRows.length
+    arePresent(run, name, aggregate, strategy, hotKeys, hotRows) && hotKeys.length == hotRows.length
 }
 
 /**
- * How busy executors were with a batch of a stream whose state partitions a balancer moves.
+ * The time that executors spent on a batch of a stream whose state partitions a balancer moves.
  *
- * @param millis how long the state partitions of each executor took in a batch, mean of its window
+ * @param millis the time that the state partitions of each executor took for a batch, as the mean
+ *               of the balancer's window
  * @param moved  partitions moved so far
  */
 final case class StateBalanceEvent(
@@ -133,7 +137,7 @@ final case class StateBalanceEvent(
     moved: Long) extends ReportEvent {
 
   override def isWhole: Boolean =
-    areThere(run, executors, millis) && executors.length == millis.length
+    arePresent(run, executors, millis) && executors.length == millis.length
 
   def mean: Double = millis.sum.toDouble / math.max(1, millis.length)
 

@@ -8,26 +8,26 @@ import org.apache.spark.sql.execution.QueryExecution
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
 import org.apache.spark.sql.execution.ui._
 import org.apache.spark.sql.saltwise.SaltwiseConf
-import org.apache.spark.sql.saltwise.plan.SkewGroupByHint
+import org.apache.spark.sql.saltwise.plan.Reported
 import org.apache.spark.sql.streaming.StreamingQueryListener
 
 /**
- * Follows the SQL executions of a Spark context. After each it tells the groups that its plan made:
- * a [[GroupByEvent]] for each of them, for the UI and the event log. Of a query that failed, these
- * are the groups as far as they came.
+ * Follows the SQL executions of a Spark context. After each execution it posts a [[GroupByEvent]]
+ * for each GROUP BY of its plan, for the UI and the event log. If the query failed, the events have
+ * what its tasks did until then.
  *
- * Spark itself reports all of this to its listeners; the plan stays as it is.
+ * Spark itself sends all of this to its listeners. The plan stays as it is.
  */
 private[report] final class GroupByListener(context: SparkContext, ledger: Ledger)
   extends SparkListener {
   import GroupByListener._
 
   private val stages = mutable.Map.empty[Int, StageRows]
-  private val running = mutable.LinkedHashMap.empty[Long, Running]
+  private val executions = mutable.LinkedHashMap.empty[Long, Execution]
 
   override def onJobStart(job: SparkListenerJobStart): Unit =
     Option(job.properties).flatMap(p => Option(p.getProperty("spark.sql.execution.id")))
-      .map(_.toLong).filter(running.contains).foreach { execution =>
+      .map(_.toLong).filter(executions.contains).foreach { execution =>
         job.stageIds.foreach(stages.getOrElseUpdate(_, new StageRows(execution)))
       }
 
@@ -37,28 +37,28 @@ private[report] final class GroupByListener(context: SparkContext, ledger: Ledge
     }
 
   override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
-    // The plan is empty where Spark could make none.
+    // The plan is empty if Spark could not make one.
     case start: SparkListenerSQLExecutionStart if start.sparkPlanInfo.nodeName.nonEmpty =>
       val confs = start.modifiedConfigs.filter(_._1.startsWith(SaltwiseConf.Prefix))
-      running(start.executionId) = Running(start.description.take(MaxText), start.time, confs)
-      // Where Spark has dropped events, an execution may never end.
-      if (running.size > MaxRunning) forget(running.head._1)
+      executions(start.executionId) = Execution(start.description.take(MaxText), start.time, confs)
+      // If Spark has dropped events, the end of an execution may be missing.
+      if (executions.size > MaxExecutions) forget(executions.head._1)
     case end: SparkListenerSQLExecutionEnd =>
       val (started, ended) = forget(end.executionId)
-      if (end.qe != null) started.foreach(tell(end, _, ended))
+      if (end.qe != null) started.foreach(report(end, _, ended))
     case progress: StreamingQueryListener.QueryProgressEvent =>
       StreamBatches.of(progress.progress, showsKeys).foreach(context.listenerBus.post)
     case _ =>
   }
 
-  private def forget(execution: Long): (Option[Running], Seq[StageRows]) = {
-    val its = stages.filter(_._2.execution == execution)
-    stages --= its.keys
-    (running.remove(execution), its.values.toSeq)
+  private def forget(execution: Long): (Option[Execution], Seq[StageRows]) = {
+    val stagesOfExecution = stages.filter(_._2.execution == execution)
+    stages --= stagesOfExecution.keys
+    (executions.remove(execution), stagesOfExecution.values.toSeq)
   }
 
-  private def tell(
-      end: SparkListenerSQLExecutionEnd, started: Running, stages: Seq[StageRows]): Unit =
+  private def report(
+      end: SparkListenerSQLExecutionEnd, started: Execution, stages: Seq[StageRows]): Unit =
     if (!end.qe.logical.isStreaming) {
       val groups = events(end, started, stages)
       groups.filter(group => started.mode(end.qe) != SaltwiseConf.Off ||
@@ -69,12 +69,12 @@ private[report] final class GroupByListener(context: SparkContext, ledger: Ledge
       }
     }
 
-  /** A stream's progress does not tell its session, so this is the conf of the application. */
+  /** A stream's progress does not name its session, so this is the conf of the application. */
   private def showsKeys = context.conf.getBoolean(SaltwiseConf.ReportKeys.key, defaultValue = false)
 
   private def events(
       end: SparkListenerSQLExecutionEnd,
-      started: Running,
+      started: Execution,
       stages: Seq[StageRows]): Seq[GroupByEvent] = {
     val groups = GroupsOfPlan.of(end.qe.executedPlan)
     lazy val fingerprint = GroupByListener.fingerprint(end.qe)
@@ -102,7 +102,7 @@ private[report] object GroupByListener {
 
   private val MaxHotKeys = 10
   private val MaxText = 500
-  private val MaxRunning = 10000
+  private val MaxExecutions = 10000
 
   /** The tasks of a stage that have ended. A task that ran again takes its own place. */
   private final class StageRows(val execution: Long) {
@@ -124,8 +124,8 @@ private[report] object GroupByListener {
     }
 
     /**
-     * By partition, the rows that this metric has counted. A task without rows is a worker too. But
-     * one that read only rows which other metrics count, as below a union, is none.
+     * By partition, the rows that this metric has counted. A task without rows is a worker too. A
+     * task that read only rows of other metrics, as below a union, is not.
      */
     def rows(metric: Long): Map[Int, Long] =
       if (!read.values.exists(_.contains(metric))) Map.empty
@@ -134,14 +134,14 @@ private[report] object GroupByListener {
           partition -> counted.getOrElse(metric, 0L)
       }
 
-    /** Of a failed task Spark tells the rows, but not by exchange. So there must be only one. */
+    /** The rows of failed tasks. Spark sums them over all exchanges, so there must be only one. */
     private def ofFailedTasks(metric: Long): Map[Int, Long] =
       if (read.values.forall(_.keys.forall(_ == metric))) failed.toMap else Map.empty
   }
 
   /**
-   * The rows of each worker. A sort runs the tasks that read an exchange twice, first to sample
-   * them; their rows count once.
+   * The rows of each worker. A sort runs the tasks that read an exchange twice, the first time to
+   * sample them. Their rows count once.
    */
   private def rowsOfWorkers(exchange: ShuffleExchangeLike, stages: Seq[StageRows]): Seq[Long] =
     exchange.metrics.get("recordsRead").toSeq.flatMap { metric =>
@@ -151,15 +151,14 @@ private[report] object GroupByListener {
   /**
    * An execution that runs.
    *
-   * @param confs what its session had set when it began. They may be others when it ends.
+   * @param confs the confs of its session when it began. They may have changed when it ends.
    */
-  private final case class Running(description: String, time: Long, confs: Map[String, String]) {
+  private final case class Execution(description: String, time: Long, confs: Map[String, String]) {
     def mode(query: QueryExecution): String = SaltwiseConf.mode(key =>
       confs.get(key).orElse(query.sparkSession.sharedState.conf.getOption(key)))
   }
 
   /** The same number for the same query, with a hint or without. */
-  def fingerprint(query: QueryExecution): Int = query.analyzed.transformDownWithSubqueries {
-    case SkewGroupByHint(_, child) => child
-  }.semanticHash()
+  def fingerprint(query: QueryExecution): Int =
+    Reported.withoutHints(query.analyzed).semanticHash()
 }

@@ -5,16 +5,13 @@ import java.util.{Collections, IdentityHashMap}
 
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.physical.ClusteredDistribution
-import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange._
-import org.apache.spark.sql.saltwise.local.CombineExec
-import org.apache.spark.sql.saltwise.placement.PlacementPartitioning
-import org.apache.spark.sql.saltwise.plan.{SkewAggregation, SkewLeftAloneExec}
-import org.apache.spark.sql.saltwise.routing.{SkewRouteExec, WorkerPartitioning}
-import org.apache.spark.sql.saltwise.split.{CountingPartitioning, DecidedRead}
+import org.apache.spark.sql.saltwise.plan.{
+  Reported, ReportedOperator, ReportedPartitioning, ReportedRead}
+import org.apache.spark.sql.saltwise.sketch.HotKeysSeen.HotKey
 
 /**
  * The groups that a plan made: those of an aggregate, a window, or a function that gets whole
@@ -22,25 +19,25 @@ import org.apache.spark.sql.saltwise.split.{CountingPartitioning, DecidedRead}
  *
  * @param node     the operator that needed the rows of a key together
  * @param shuffled the exchange that carried the rows, or the states where Spark combines them first
- * @param combined the operator of ours below it
+ * @param combined the operator of Saltwise below that exchange
  * @param strategy what ran; empty where Spark's own plan did
  * @param reason   why Spark's own plan ran
  */
 private[report] final case class GroupsOfPlan(
     node: SparkPlan,
     shuffled: Option[ShuffleExchangeLike],
-    combined: Option[SparkPlan],
+    combined: Option[ReportedOperator],
     strategy: String,
     reason: String) {
   import GroupsOfPlan._
 
   def keys: Seq[String] = clustering(node).map {
-    case column: Attribute => named(column).getOrElse(column.name)
+    case column: Attribute => nameInQuery(column).getOrElse(column.name)
     case other => other.sql
   }
 
-  /** Spark gives a computed key a name of its own. The query's name for it is in the result. */
-  private def named(key: Attribute): Option[String] = node match {
+  /** The query's name of a computed key. It is in the result, because Spark uses its own name. */
+  private def nameInQuery(key: Attribute): Option[String] = node match {
     case aggregate: BaseAggregateExec => aggregate.resultExpressions.collectFirst {
       case Alias(column: Attribute, name) if column.exprId == key.exprId => name
     }
@@ -53,32 +50,26 @@ private[report] final case class GroupsOfPlan(
     case _ => Nil
   }
 
-  def wouldRun: String = node.getTagValue(WouldRun)
-    .orElse(node.logicalLink.flatMap(_.getTagValue(WouldRun))).fold("") { would =>
-      if (alreadyGrouped) s"nothing: ${SkewAggregation.AlreadyGrouped}" else would
+  def wouldRun: String = node.getTagValue(Reported.WouldRun)
+    .orElse(node.logicalLink.flatMap(_.getTagValue(Reported.WouldRun))).fold("") { would =>
+      if (alreadyGrouped) s"nothing: ${Reported.AlreadyGrouped}" else would
     }
 
   /** Whether Spark has put no exchange between the phases of this aggregate. */
   private def alreadyGrouped: Boolean = below(node.children)
     .takeWhile(!_.isInstanceOf[ShuffleExchangeLike]).exists(_.isInstanceOf[BaseAggregateExec])
 
-  def hotKeys: Seq[HotKeysSeen.HotKey] = combined.toSeq.flatMap {
-    case seen: HotKeysSeen.Seen => seen.hotKeys
-    case _ => Nil
-  }
+  def hotKeys: Seq[HotKey] = combined.toSeq.flatMap(_.hotKeys)
 
-  /** A metric of the operator of ours. */
+  /** A metric of the operator of Saltwise. */
   def metric(name: String): Option[Long] = combined.flatMap(_.metrics.get(name)).map(_.value)
 }
 
 private[saltwise] object GroupsOfPlan {
 
-  /** What would run if the session did not only observe: at a node of either kind of plan. */
-  val WouldRun: TreeNodeTag[String] = TreeNodeTag("saltwise.wouldRun")
-
   def of(plan: SparkPlan): Seq[GroupsOfPlan] = {
-    // A subquery may stand in a plan twice, and runs once. What was read in slices and what was not
-    // are of the same groups.
+    // A subquery may be in a plan twice, but runs once. The branches with and without slices belong
+    // to the same groups.
     val seen = Collections.newSetFromMap(new IdentityHashMap[SparkPlan, JBoolean])
     visit(plan, reason = None).filter { groups =>
       seen.add(groups.shuffled.filter(_ => groups.strategy.nonEmpty).getOrElse(groups.node))
@@ -88,9 +79,9 @@ private[saltwise] object GroupsOfPlan {
   private def visit(plan: SparkPlan, reason: Option[String]): Seq[GroupsOfPlan] = plan match {
     case adaptive: AdaptiveSparkPlanExec => visit(adaptive.executedPlan, reason)
     case stage: QueryStageExec => visit(stage.plan, reason)
-    // The exchange ran where it stands first.
+    // The exchange ran at its first place in the plan.
     case _: ReusedExchangeExec => Nil
-    case left: SkewLeftAloneExec => visit(left.child, Some(left.reason))
+    case Reported.LeftAlone(why, child) => visit(child, Some(why))
     case code: WholeStageCodegenExec => visit(code.child, reason)
     case code: InputAdapter => visit(code.child, reason)
     case node =>
@@ -98,7 +89,7 @@ private[saltwise] object GroupsOfPlan {
       here ++ (node.children ++ node.subqueries).flatMap(visit(_, None))
   }
 
-  /** The keys of which a node needs all rows together. */
+  /** The keys whose rows a node needs together. */
   private def clustering(node: SparkPlan): Seq[Expression] = node.requiredChildDistribution match {
     case Seq(clustered: ClusteredDistribution) if !node.nodeName.startsWith("WindowGroupLimit") =>
       clustered.clustering
@@ -108,7 +99,7 @@ private[saltwise] object GroupsOfPlan {
   private def groups(node: SparkPlan, reason: Option[String]): GroupsOfPlan = {
     val above = below(node.children)
     val exchange = above.collectFirst { case exchange: ShuffleExchangeLike => exchange }
-    // A plan in two phases carries states in this exchange, and the rows in one below.
+    // A plan in two phases carries states in this exchange, and rows in the one below.
     val ofRows = exchange.flatMap { states =>
       below(states.children).collectFirst {
         case rows: ShuffleExchangeLike if strategyOf(rows).isDefined => rows
@@ -116,30 +107,25 @@ private[saltwise] object GroupsOfPlan {
     }
     val shuffled = ofRows.filter(_ => node.isInstanceOf[BaseAggregateExec]).orElse(exchange)
     val under = shuffled.toSeq.flatMap(rows => below(rows.children))
-    val combined = under.collectFirst { case ours @ (_: CombineExec | _: SkewRouteExec) => ours }
-    val left = (above ++ under).collectFirst { case node: SkewLeftAloneExec => node.reason }
+    val combined = under.collectFirst { case operator: ReportedOperator => operator }
+    val left = (above ++ under).collectFirst { case Reported.LeftAlone(why, _) => why }
     GroupsOfPlan(
       node,
       shuffled,
       combined,
-      combined.collect {
-        case combine: CombineExec => combine.options.strategy.name
-        case route: SkewRouteExec => route.options.strategy.name
-      }.orElse(shuffled.flatMap(strategyOf)).getOrElse(""),
+      combined.map(_.options.strategy.name).orElse(shuffled.flatMap(strategyOf)).getOrElse(""),
       reason.orElse(left).getOrElse(""))
   }
 
   private def strategyOf(exchange: ShuffleExchangeLike): Option[String] =
     exchange.outputPartitioning match {
-      case _: CountingPartitioning => Some("split")
-      case _: WorkerPartitioning => Some("routed")
-      case _: PlacementPartitioning => Some("placement")
+      case partitioning: ReportedPartitioning => Some(partitioning.sentBy)
       case _ => None
     }
 
   /**
-   * The nodes from here down to the next exchanges, these included. What needs groups of its own is
-   * not passed: what stands below it belongs to them.
+   * The nodes from here down to the next exchanges, with these. It stops at a node with groups of
+   * its own, because the nodes below belong to those groups.
    */
   private def below(nodes: Seq[SparkPlan]): Seq[SparkPlan] = nodes.flatMap {
     case exchange: ShuffleExchangeLike => Seq(exchange)
@@ -147,11 +133,11 @@ private[saltwise] object GroupsOfPlan {
     case adaptive: AdaptiveSparkPlanExec => below(Seq(adaptive.executedPlan))
     case reused: ReusedExchangeExec => below(Seq(reused.child))
     case node if clustering(node).nonEmpty => Nil
-    case read: DecidedRead => below(Seq(read.left))
-    // What stands below a join is no input of these groups alone.
+    case read: ReportedRead => below(Seq(read.read))
+    // The nodes below a join are not the input of these groups alone.
     case node if node.children.length > 1 || node.isInstanceOf[BroadcastExchangeLike] => Nil
-    // The reason is that of the groups right below it.
-    case SkewLeftAloneExec(_, node) if clustering(node).nonEmpty => Nil
+    // The reason belongs to the groups right below it.
+    case Reported.LeftAlone(_, node) if clustering(node).nonEmpty => Nil
     case node => node +: below(node.children)
   }
 }

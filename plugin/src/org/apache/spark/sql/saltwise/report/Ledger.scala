@@ -8,8 +8,8 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.spark.sql.saltwise.report.Ledger._
 
 /**
- * What queries took, with a rewritten GROUP BY and without one, by the fingerprint of the query. It
- * keeps the queries that ran last, and of each the last runs.
+ * The time and bytes of queries, with a rewritten GROUP BY and without one, by the fingerprint of
+ * the query. It keeps the queries that ran last, and the last runs of each.
  */
 private[report] final class Ledger {
   private val queries = new LinkedHashMap[Int, Query](16, 0.75f, true) {
@@ -46,7 +46,7 @@ private[report] object Ledger {
   private val MaxQueries = 1000
   private val MaxRuns = 100
 
-  /** @param bytes what its tasks wrote to shuffles */
+  /** @param bytes the bytes that its tasks wrote to shuffles */
   final case class Run(millis: Long, bytes: Long)
 
   private final case class Query(description: String, on: Seq[Run], off: Seq[Run])

@@ -6,7 +6,7 @@ import org.apache.spark.sql.saltwise.compat.SparkLinks
 import org.apache.spark.status.{AppHistoryServerPlugin, ElementTrackingStore}
 import org.apache.spark.ui.SparkUI
 
-/** Lets the History Server show our events. It finds this class by META-INF/services. */
+/** Lets the History Server show events of Saltwise. It finds this class by META-INF/services. */
 final class ReportHistory extends AppHistoryServerPlugin {
 
   override def createListeners(conf: SparkConf, store: ElementTrackingStore): Seq[SparkListener] =

@@ -2,12 +2,12 @@ package org.apache.spark.sql.saltwise.report
 
 import org.apache.spark.SparkConf
 import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent}
-import org.apache.spark.sql.saltwise.plan.GuardedListener
+import org.apache.spark.sql.saltwise.GuardedListener
 import org.apache.spark.status.{ElementTrackingStore, KVUtils}
 import org.apache.spark.status.KVUtils.KVIndexParam
 import org.apache.spark.util.kvstore.{KVIndex, KVStore, KVStoreView}
 
-/** A group as the UI keeps it. The latest ones have the highest numbers. */
+/** A group as the UI stores it. The latest groups have the highest ids. */
 private[report] final class StoredGroupBy(
     @KVIndexParam val id: Long,
     val event: GroupByEvent)
@@ -20,25 +20,27 @@ private[report] final class StoredBatch(
 /** The latest report of a balancer of state partitions, by the run of the query. */
 private[report] final class StoredStates(
     @KVIndexParam val run: String,
-    @KVIndexParam(StoredStates.Told) val told: Long,
+    @KVIndexParam(StoredStates.Order) val order: Long,
     val event: StateBalanceEvent)
 
 private[report] object StoredStates {
-  final val Told = "told"
+  /** The index by the order in which reports came. */
+  final val Order = "order"
 }
 
-/** Keeps the latest of our events for the UI, in a live application and in the History Server. */
+/** Stores the latest events for the UI, in a live application and in the History Server. */
 private[report] final class ReportListener(conf: SparkConf, store: ElementTrackingStore)
   extends SparkListener {
   import ReportStore.inTime
 
   private var last = 0L
 
-  // As many as Spark keeps of SQL executions. By its name, since the entry's type differs by line.
-  private val most = conf.getInt("spark.sql.ui.retainedExecutions", 1000)
+  // The number of SQL executions that Spark keeps. By name, because the entry's type differs by
+  // line.
+  private val maxEvents = conf.getInt("spark.sql.ui.retainedExecutions", 1000)
 
   Seq(classOf[StoredGroupBy], classOf[StoredBatch], classOf[StoredStates]).foreach { kind =>
-    store.addTrigger(kind, most.toLong)(forget(kind, _))
+    store.addTrigger(kind, maxEvents.toLong)(forget(kind, _))
   }
 
   override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
@@ -57,8 +59,8 @@ private[report] final class ReportListener(conf: SparkConf, store: ElementTracki
   }
 
   private def forget[A](kind: Class[A], count: Long): Unit =
-    if (count > most) {
-      val old = KVUtils.viewToSeq(inTime(store, kind), (count - most).toInt)(_ => true)
+    if (count > maxEvents) {
+      val old = KVUtils.viewToSeq(inTime(store, kind), (count - maxEvents).toInt)(_ => true)
       old.foreach {
         case group: StoredGroupBy => store.delete(classOf[StoredGroupBy], group.id)
         case batch: StoredBatch => store.delete(classOf[StoredBatch], batch.id)
@@ -72,7 +74,7 @@ private[report] object ReportListener {
     new GuardedListener("ReportListener", new ReportListener(conf, store))
 }
 
-/** What the UI shows. */
+/** The events that the UI shows. */
 private[report] final class ReportStore(store: KVStore) {
   import ReportStore.inTime
 
@@ -97,5 +99,5 @@ private[report] final class ReportStore(store: KVStore) {
 
 private object ReportStore {
   def inTime[A](store: KVStore, kind: Class[A]): KVStoreView[A] = store.view(kind).index(
-    if (kind == classOf[StoredStates]) StoredStates.Told else KVIndex.NATURAL_INDEX_NAME)
+    if (kind == classOf[StoredStates]) StoredStates.Order else KVIndex.NATURAL_INDEX_NAME)
 }

@@ -5,35 +5,43 @@ import java.util.concurrent.{ConcurrentHashMap, TimeoutException}
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.SparkContext
-import org.apache.spark.scheduler.{SparkListener, SparkListenerApplicationEnd, SparkListenerEvent}
+import org.apache.spark.scheduler.{SparkListener, SparkListenerApplicationEnd}
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.saltwise.SaltwiseConf
-import org.apache.spark.sql.saltwise.plan.GuardedListener
+import org.apache.spark.sql.saltwise.{GuardedListener, SaltwiseConf}
 import org.apache.spark.status.ElementTrackingStore
 
-/** Begins to tell of the GROUP BYs of an application: in its event log, and in its UI. */
+/**
+ * The reports of an application: what each GROUP BY did, in its event log and in its UI. The other
+ * folders know of `report/` only by this object.
+ */
 object Reports {
   private val ledgers = new ConcurrentHashMap[SparkContext, Ledger]
 
   private val MaxWaitMillis = 5000L
 
-  /** What queries of this JVM's applications took, as JSON: a list. */
+  /** The time and the bytes that queries of this JVM's application took, as a JSON list. */
   def savings: String = ledgers.asScala.headOption.fold("[]") { case (context, ledger) =>
     waitForEvents(context)
     ledger.json
   }
 
-  /** Waits until the listeners know of the queries that have ended, but not for ever. */
+  /** Waits, up to a limit, until the listeners know of the queries that have ended. */
   private def waitForEvents(context: SparkContext): Unit =
     try context.listenerBus.waitUntilEmpty(MaxWaitMillis) catch {
       case _: TimeoutException =>
     }
 
-  /** Tells an event to the UI and the event log of an application that is followed. */
-  def tell(context: SparkContext, event: SparkListenerEvent): Unit =
-    if (ledgers.containsKey(context)) context.listenerBus.post(event)
+  /**
+   * Shows what a balancer of state partitions reports, in the UI and the event log of an
+   * application that is followed.
+   *
+   * @param run  the run of the streaming query
+   * @param json the balancer's report
+   */
+  def balanced(context: SparkContext, run: String, json: String): Unit =
+    if (ledgers.containsKey(context)) context.listenerBus.post(StateLoads.of(run, json))
 
-  /** Begins with an application. It is asked each time that a plan is made. */
+  /** Follows an application from the first plan that is made in it. Each plan calls this. */
   def follow(session: SparkSession): Unit = {
     val context = session.sparkContext
     if (!ledgers.containsKey(context) && !context.isStopped &&
@@ -47,7 +55,7 @@ object Reports {
         override def onApplicationEnd(end: SparkListenerApplicationEnd): Unit =
           ledgers.remove(context)
       })
-      // On a queue of its own it keeps nobody waiting.
+      // It has a queue of its own, so other listeners do not wait for it.
       val groupBys = new GroupByListener(context, ledger)
       context.listenerBus.addToQueue(new GuardedListener("GroupByListener", groupBys), "saltwise")
       val store = context.statusStore.store.asInstanceOf[ElementTrackingStore]

@@ -24,7 +24,7 @@ private[report] final class SaltwiseTab(val store: ReportStore, val parent: Spar
     <a href={url(request, s"/SQL/execution/?id=$id")}>{id}</a>
 }
 
-/** All groups that were seen, the latest first; then streams, and states that were moved. */
+/** All groups, the latest first; then the batches of streams, and the states that were moved. */
 private[report] final class AllGroupsPage(tab: SaltwiseTab) extends WebUIPage("") {
   import AllGroupsPage._
 
@@ -45,8 +45,8 @@ private[report] final class AllGroupsPage(tab: SaltwiseTab) extends WebUIPage(""
     val shown = groups.slice((page - 1) * OnPage, page * OnPage)
     if (groups.isEmpty) <p>No group operator has run yet.</p> else
       <div>
-        <p>{countOf(groups.length, "group operator")}, the latest first. A bar is what a worker
-          received; the line is the mean.</p>
+        <p>{countOf(groups.length, "group operator")}, the latest first. Each bar shows the rows
+          of a worker, and the line shows the mean.</p>
         {pageLinks(request, page, pages)}
         {UIUtils.listingTable(Heads, row(request, _: StoredGroupBy), shown)}
       </div>
@@ -115,7 +115,7 @@ private[report] object AllGroupsPage {
   private val StreamHeads =
     Seq("Stream", "Batch", "What ran", "Rows", "Max/mean received", "Hot keys")
 
-  /** What ran, and why not another plan. */
+  /** The plan that ran, and the reason for it. */
   def ran(group: GroupByEvent): String =
     if (group.strategy.nonEmpty) group.strategy + ways(group)
     else if (group.wouldRun.nonEmpty) s"Spark's own plan; with mode=on: ${group.wouldRun}"
@@ -139,14 +139,14 @@ private[report] object AllGroupsPage {
 private[report] final class OneGroupPage(tab: SaltwiseTab) extends WebUIPage("group") {
 
   override def render(request: Request): Seq[Node] = {
-    val found = Option(request.getParameter("id")).flatMap(text => Try(text.toLong).toOption)
+    val group = Option(request.getParameter("id")).flatMap(text => Try(text.toLong).toOption)
       .flatMap(tab.store.groupBy)
-    val content = found.map(stored => of(request, stored.event)).getOrElse(
-      <p>There is no such group any more: Spark keeps spark.sql.ui.retainedExecutions of them.</p>)
+    val content = group.map(stored => page(request, stored.event)).getOrElse(
+      <p>The group is not stored any more: Spark keeps spark.sql.ui.retainedExecutions of them.</p>)
     SparkCompat.page(request, "Saltwise: a group operator", content, tab)
   }
 
-  private def of(request: Request, group: GroupByEvent): NodeSeq = {
+  private def page(request: Request, group: GroupByEvent): NodeSeq = {
     val facts = Seq(
       "Operator" -> group.operator,
       "Keys" -> group.keys.mkString(", "),
@@ -177,7 +177,7 @@ private[report] final class OneGroupPage(tab: SaltwiseTab) extends WebUIPage("gr
     if (group.hotKeys.isEmpty) NodeSeq.Empty else
       <div>
         <h4>Hot keys</h4>
-        <p>Shown as hashes unless spark.saltwise.report.keys is true. Rows are about right.</p>
+        <p>Shown as hashes unless spark.saltwise.report.keys is true. Rows are estimates.</p>
         {UIUtils.listingTable(Seq("Key", "Rows", "Share"), keyRow(group), group.hotKeys.indices)}
       </div>
 

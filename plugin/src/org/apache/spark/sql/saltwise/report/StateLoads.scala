@@ -4,8 +4,8 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.ObjectMapper
 
-/** What the UI shows of the report of a balancer of state partitions, which is JSON. */
-private[saltwise] object StateLoads {
+/** Reads the part that the UI shows of the JSON report of a balancer of state partitions. */
+private[report] object StateLoads {
   private val mapper = new ObjectMapper
 
   def of(run: String, json: String): StateBalanceEvent = {

@@ -7,7 +7,7 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.saltwise.streaming.StreamMetrics
 import org.apache.spark.sql.streaming.StreamingQueryProgress
 
-/** What a stream's progress tells of its routed aggregates. */
+/** Reads the routed aggregates of a stream's batch from its progress. */
 private[report] object StreamBatches {
   private val MaxHotKeys = 10
 

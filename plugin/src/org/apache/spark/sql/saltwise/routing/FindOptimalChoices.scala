@@ -39,7 +39,7 @@ object FindOptimalChoices {
     math.min(d, workers)
   }
 
-  /** The first prefix whose constraint d breaks; 0 where d keeps all of them. */
+  /** The first prefix whose constraint d breaks; 0 if d keeps all of them. */
   private def firstBroken(prefixes: Array[Double], n: Int, epsilon: Double, d: Int): Int = {
     var h = 1
     while (h < prefixes.length && isBalanced(prefixes, h, n, epsilon, d)) h += 1

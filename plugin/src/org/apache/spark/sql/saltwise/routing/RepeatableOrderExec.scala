@@ -5,11 +5,9 @@ import org.apache.spark.rdd.{DeterministicLevel, RDD}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow, XXH64}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
-import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.UnsafeExternalRowSorter.PrefixComputer
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
-import org.apache.spark.sql.saltwise.sketch.SkewWorker
 import org.apache.spark.util.collection.unsafe.sort.PrefixComparators
 
 /**
@@ -76,22 +74,5 @@ object RepeatableOrderExec {
       prefix.value = contentHash(row.asInstanceOf[UnsafeRow])
       prefix
     }
-  }
-}
-
-/**
- * Makes the rows that `skew_worker` reads come in a repeatable order.
- *
- * {{{
- *   before:  Project(skew_worker(...)) - child
- *   after:   Project(skew_worker(...)) - RepeatableOrder - child
- * }}}
- */
-object OrderRowsOfSkewWorkers extends Rule[SparkPlan] {
-  override def apply(plan: SparkPlan): SparkPlan = plan.transformUp {
-    case node: UnaryExecNode if !node.child.isInstanceOf[RepeatableOrderExec] &&
-        node.expressions.exists(_.collect { case worker: SkewWorker => worker.options }
-          .exists(_.dependsOnOrder)) =>
-      node.withNewChildren(Seq(RepeatableOrderExec(node.child)))
   }
 }

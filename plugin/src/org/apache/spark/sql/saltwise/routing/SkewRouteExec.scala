@@ -8,8 +8,8 @@ import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartit
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.saltwise.SkewOptions
-import org.apache.spark.sql.saltwise.plan.GroupingKeys
-import org.apache.spark.sql.saltwise.report.{HotKeysSeen, KeyNames}
+import org.apache.spark.sql.saltwise.plan.{GroupingKeys, ReportedOperator}
+import org.apache.spark.sql.saltwise.sketch.{HotKeysSeen, KeyNames}
 
 /**
  * Chooses the worker of each row, for the exchange right above ([[WorkerPartitioning]]). Each map
@@ -30,10 +30,10 @@ final case class SkewRouteExec(
     head: Seq[HeadKey],
     content: Seq[Attribute],
     child: SparkPlan)
-  extends UnaryExecNode with HotKeysSeen.Seen {
+  extends UnaryExecNode with ReportedOperator {
 
-  private lazy val seen = HotKeysSeen.registered(sparkContext)
-  override def hotKeys: Seq[HotKeysSeen.HotKey] = seen.value
+  private lazy val keysSeen = HotKeysSeen.registered(sparkContext)
+  override def hotKeys: Seq[HotKeysSeen.HotKey] = keysSeen.value
 
   override def output: Seq[Attribute] = child.output
 
@@ -48,7 +48,7 @@ final case class SkewRouteExec(
 
   override protected def doExecute(): RDD[InternalRow] = {
     val (input, keyHash) = (child.output, GroupingKeys.hash(keys))
-    val (newRouter, hotKeysSeen) = (routerFactory, seen)
+    val (newRouter, hotKeysSeen) = (routerFactory, keysSeen)
     val newNames = KeyNames.factory(keys, input, conf)
     val (rows, headRows) = (longMetric("rows"), longMetric("headRows"))
     val (headKeys, choices) = (longMetric("headKeys"), longMetric("choices"))
@@ -74,7 +74,7 @@ final case class SkewRouteExec(
         val key = hash(row).getLong(0)
         val headRowsBefore = router.headRows
         current.worker = router.route(key, row)
-        if (router.headRows > headRowsBefore) names.saw(key, row)
+        if (router.headRows > headRowsBefore) names.note(key, row)
         row
       }
     }
@@ -85,7 +85,7 @@ final case class SkewRouteExec(
     case None =>
       val (routing, known) = (options, head)
       source => routing.router(source, known)
-    // The columns of a row are all part of its key, so equal keys are equal rows.
+    // All columns of a row are part of its key, so rows with equal keys are equal.
     case Some(plan) if child.outputSet.subsetOf(AttributeSet(keys.filter(isColumn))) =>
       source => new HotKeyRouter(plan, source, None)
     case Some(plan) =>

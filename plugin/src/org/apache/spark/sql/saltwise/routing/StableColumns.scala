@@ -55,7 +55,7 @@ object StableColumns {
 
   /**
    * Whether rows stay in the tasks that read them, as far as the logical plan shows. Then a second
-   * run returns the same rows in the same order, even where rand() computes them.
+   * run returns the same rows in the same order, even if rand() computes them.
    */
   def staysInPlace(plan: LogicalPlan): Boolean = plan match {
     case rows: LogicalRDD => keepsOrder(rows)
@@ -70,8 +70,8 @@ object StableColumns {
   }
 
   /**
-   * Whether a second run has the same rows, or the same groups, apart from their order, and apart
-   * from what aggregates of these rows or groups may return in another order.
+   * Whether a second run has the same rows, or the same groups. Their order may differ, and so may
+   * results of aggregates that depend on the order.
    */
   def sameRows(plan: LogicalPlan): Boolean = staysInPlace(plan) || (plan match {
     case project: Project => project.projectList.forall(_.deterministic) && sameRows(project.child)
@@ -103,7 +103,7 @@ object StableColumns {
     case _ => false
   })
 
-  /** Whether all rows of a partition get the same value, so that no row is told from the others. */
+  /** Whether all rows of a partition get the same value. */
   private def isOfWholePartition(function: WindowExpression): Boolean =
     function.windowFunction.isInstanceOf[AggregateExpression] &&
       (function.windowSpec.frameSpecification match {
@@ -133,7 +133,7 @@ object StableColumns {
     })
   }
 
-  /** The plan of a cache's query. Operators that convert its rows are none of it. */
+  /** The plan of a cache's query, without the operators that convert its rows. */
   private def logical(cached: InMemoryRelation): Option[LogicalPlan] =
     planned(cached).find(_.logicalLink.isDefined).flatMap(_.logicalLink)
 
@@ -145,9 +145,9 @@ object StableColumns {
   private def stableInAggregate(aggregate: Aggregate): AttributeSet = {
     val stable = apply(aggregate.child)
     val keys = AttributeSet(aggregate.groupingExpressions.collect { case key: Attribute => key })
-    // Where a grouping column may differ, the groups may differ too.
+    // If a grouping column may differ, the groups may differ too.
     val sameGroups = aggregate.groupingExpressions.forall(repeats(_, stable))
-    // A result that repeats is replaced by a constant. The functions that are left may not repeat.
+    // A result that repeats is replaced by a constant. The remaining functions may not repeat.
     val results = aggregate.aggregateExpressions.map(_.transform {
       case e: AggregateExpression
           if sameGroups && isOrderFree(e.aggregateFunction) && repeats(e, stable) =>
@@ -166,7 +166,7 @@ object StableColumns {
     case _ => false
   }
 
-  /** The columns among `expressions` that repeat, where the columns that they read are `stable`. */
+  /** The columns among `expressions` that repeat, if the columns that they read are `stable`. */
   private def stableAmong(expressions: Seq[Expression], stable: AttributeSet): AttributeSet =
     AttributeSet(expressions.collect {
       case column: Attribute if stable.contains(column) => column
@@ -175,7 +175,7 @@ object StableColumns {
         alias.toAttribute
     })
 
-  /** The stable columns of `child`, and `added`, which `functions` compute, where these repeat. */
+  /** The stable columns of `child`, and `added`, which `functions` compute, if these repeat. */
   private def withAdded(
       added: Seq[Attribute], functions: Seq[Expression], child: LogicalPlan): AttributeSet = {
     val stable = apply(child)

@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, LeafExpression}
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode, FalseLiteral}
 import org.apache.spark.sql.catalyst.expressions.codegen.Block._
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
+import org.apache.spark.sql.saltwise.plan.ReportedPartitioning
 import org.apache.spark.sql.types.{DataType, IntegerType}
 
 /**
@@ -17,8 +18,9 @@ import org.apache.spark.sql.types.{DataType, IntegerType}
  * The worker is not a column, so rows are not copied and do not grow in the shuffle.
  */
 final class WorkerPartitioning(workers: Int)
-  extends HashPartitioning(Seq(CurrentWorker()), workers) {
+  extends HashPartitioning(Seq(CurrentWorker()), workers) with ReportedPartitioning {
 
+  override def sentBy: String = "routed"
   override def partitionIdExpression: Expression = expressions.head
   override protected def withNewChildrenInternal(
       children: IndexedSeq[Expression]): WorkerPartitioning = this

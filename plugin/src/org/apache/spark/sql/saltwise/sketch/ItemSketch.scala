@@ -16,7 +16,7 @@ import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
  * A SpaceSaving summary that keeps whole items, of any type that can be grouped by. Items are equal
- * where Spark treats them as equal. Each item is shown as it was first seen.
+ * if Spark treats them as equal. Each item is shown as it was first seen.
  *
  * Merging follows Agarwal et al., "Mergeable Summaries" (PODS 2012). The counts of an item are
  * added. A summary without the item adds to count and error what it may have missed (`absent`).
@@ -123,7 +123,7 @@ object ItemSketch {
   /**
    * Reads a summary.
    *
-   * @throws SaltwiseException where the bytes are not a SpaceSaving sketch, or are newer or damaged
+   * @throws SaltwiseException if the bytes are not a SpaceSaving sketch, or are newer or damaged
    */
   def deserialize(bytes: Array[Byte]): ItemSketch = {
     if (bytes.length < 9 || !Arrays.equals(Arrays.copyOf(bytes, 4), Magic)) {
@@ -185,13 +185,13 @@ object ItemSketch {
   }
 
   private def typeOf(json: String): DataType = {
-    // Reading a user-defined type would run code of the class that it names.
+    // Reading a user-defined type would run the code of the class that it names.
     if (namesClass(new ObjectMapper().readTree(json))) damaged("it names a class as its type")
     val itemType = DataType.fromJson(json).asInstanceOf[StructType].head.dataType
     if (SketchArguments.levels(itemType) > SketchArguments.MaxLevels) {
       damaged(s"its items have more than ${SketchArguments.MaxLevels} levels of structs and arrays")
     }
-    // Other types keep sizes inside of their bytes, which nobody has checked.
+    // The bytes of other types contain sizes that are not checked here.
     if (!RowOrdering.isOrderable(itemType)) damaged(s"items cannot be of type ${itemType.sql}")
     itemType
   }

@@ -74,9 +74,9 @@ private final class Words extends Items {
 /**
  * Items of any type. The key of an item is the form in which items compare.
  *
- * @param toKey     None where the item itself is the key
- * @param keepItems whether an item is kept beside its key, because the key shows something else, as
- *                  a collation key does
+ * @param toKey     None if the item itself is the key
+ * @param keepItems whether an item is kept beside its key, because the key cannot be shown, like a
+ *                  collation key
  */
 private final class Rows(toKey: Option[UnsafeProjection], keepItems: Boolean) extends Items {
   private var keys = new Array[UnsafeRow](16)

@@ -10,8 +10,8 @@ import org.apache.spark.sql.saltwise.SaltwiseException
 import org.apache.spark.sql.types._
 
 /**
- * An aggregate whose state is an [[ItemSketch]]. The state is null until the first row, which says
- * what the sketch has to keep.
+ * An aggregate whose state is an [[ItemSketch]]. The state is null until the first row, which gives
+ * the type of the items.
  */
 abstract class SketchAggregate extends TypedImperativeAggregate[ItemSketch] {
   override def createAggregationBuffer(): ItemSketch = null
@@ -180,7 +180,7 @@ final case class SpaceSavingMerge(
 object SketchArguments {
   val MaxCapacity: Int = 1 << 24
 
-  /** Levels of structs and arrays in the type of an item. Code that compares more takes long. */
+  /** The most levels of structs and arrays in an item. Code that compares more of them is slow. */
   val MaxLevels: Int = 20
 
   def levels(itemType: DataType): Int = itemType match {

@@ -8,8 +8,6 @@ import org.apache.spark.sql.catalyst.analysis.TypeCheckResult.{TypeCheckFailure,
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.saltwise.SkewOptions
-import org.apache.spark.sql.saltwise.routing.KeyRouter
 import org.apache.spark.sql.types._
 
 /**
@@ -119,29 +117,4 @@ object SketchFunctions {
   def notASketch(other: Expression): String =
     s"sketch is of type ${other.dataType.sql}; give the binary result of space_saving_agg or " +
       "space_saving_merge"
-}
-
-/**
- * skew_worker(n, strategy, key...): the worker in [0, n) that a splitting strategy gives this row.
- * It is for two-phase SQL that is written by hand. Each task is a source with its own router, so
- * the result depends on the rows before.
- */
-final case class SkewWorker(keyHash: Expression, options: SkewOptions)
-    extends UnaryExpression with Nondeterministic with CodegenFallback {
-
-  @transient private var router: KeyRouter = _
-
-  override def child: Expression = keyHash
-  override def stateful: Boolean = true
-  override def prettyName: String = "skew_worker"
-  override def nullable: Boolean = false
-  override def dataType: DataType = IntegerType
-
-  override protected def initializeInternal(partitionIndex: Int): Unit =
-    router = options.router(partitionIndex)
-
-  override protected def evalInternal(row: InternalRow): Any =
-    router.route(keyHash.eval(row).asInstanceOf[Long])
-
-  override protected def withNewChildInternal(c: Expression): SkewWorker = copy(keyHash = c)
 }

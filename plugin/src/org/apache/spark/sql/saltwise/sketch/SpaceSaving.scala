@@ -78,7 +78,7 @@ class SpaceSaving(val capacity: Int) {
   def count(counter: Int): Long = counts(counter)
   def error(counter: Int): Long = errors(counter)
 
-  /** Whether `counter` holds the current item. Called only where the hashes are equal. */
+  /** Whether `counter` holds the current item. Called only if the hashes are equal. */
   protected def holdsCurrent(counter: Int): Boolean = true
 
   /** Called when `counter` is given to the current item. */

@@ -4,17 +4,21 @@ import org.apache.spark.{SparkContext, TaskContext}
 import org.apache.spark.sql.catalyst.expressions.{Expression, UnaryExpression}
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
+import org.apache.spark.sql.saltwise.Split
+import org.apache.spark.sql.saltwise.plan.ReportedPartitioning
 import org.apache.spark.sql.types.DataType
 import org.apache.spark.util.AccumulatorV2
 
 /**
- * Spark's hash partitioning, which also counts the rows of each partition. To all that plans with
- * it, it is Spark's own.
+ * Spark's hash partitioning, which also counts the rows of each partition. All rules treat it as
+ * Spark's own.
  *
  * @param received the rows of large partitions, once the exchange has run
  */
 final class CountingPartitioning(keys: Seq[Expression], n: Int, val received: RowsReceived)
-  extends HashPartitioning(keys, n) {
+  extends HashPartitioning(keys, n) with ReportedPartitioning {
+
+  override def sentBy: String = Split.name
 
   override def partitionIdExpression: Expression =
     CountRows(super.partitionIdExpression, n, received)
@@ -54,10 +58,10 @@ final case class CountRows(child: Expression, n: Int, received: RowsReceived)
 }
 
 /**
- * The rows of a shuffle's large partitions, and the sum of all rows. A map task sends the counts of
- * those partitions alone that got more than their share of its rows, since a driver may have
- * thousands of tasks and partitions. A task that ran twice counts twice. This is only a measure of
- * size, and no answer depends on it.
+ * The rows of a shuffle's large partitions, and the sum of all rows. A map task only sends the
+ * counts of partitions that got more than their share of its rows, because there may be thousands
+ * of tasks and partitions. A task that ran twice counts twice. This is only a measure of size, and
+ * no answer depends on it.
  */
 final class RowsReceived extends AccumulatorV2[(Int, Long), Map[Int, Long]] {
   import RowsReceived._

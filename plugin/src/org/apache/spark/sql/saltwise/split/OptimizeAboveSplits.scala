@@ -8,10 +8,21 @@ import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.saltwise.plan.SkewLeftAloneExec
 
 /**
- * What adaptive execution does once the exchange of Spark's own aggregate has run. Without rows,
- * all that depends on the aggregate is empty. A LIMIT that drops no row stays all the same: to sort
- * without it takes a range exchange, and Spark turns a plan down that has one exchange more. Here
- * it would not, because the exchange between the two phases is dropped in the same step.
+ * Optimizes above an aggregate of Saltwise like adaptive execution does above Spark's own, once the
+ * exchange has run.
+ *
+ * {{{
+ *   before, without rows:  Join - [ LogicalQueryStage(SkewSplit), t ]
+ *   after:                 Empty
+ *
+ *   before, with few rows: Sort - LogicalQueryStage(SkewSplit)
+ *   after:                 Limit - Sort - LogicalQueryStage(SkewSplit)
+ * }}}
+ *
+ * Spark drops a LIMIT that drops no row. Here it stays, or comes back. A sort without a LIMIT takes
+ * a range exchange. Spark rejects its own new plan if it has one exchange more, and keeps the
+ * LIMIT. It would accept the plan here, because the exchange between the two phases is dropped in
+ * the same step.
  */
 object OptimizeAboveSplits extends Rule[LogicalPlan] {
   private val FewRows = 10000L
@@ -28,7 +39,7 @@ object OptimizeAboveSplits extends Rule[LogicalPlan] {
       }
     }
 
-  /** The rows that the exchange below an aggregate of ours carried. */
+  /** The rows that the exchange below an aggregate of Saltwise carried. */
   private def rowsOf(plan: LogicalPlan): Option[BigInt] = (plan match {
     case LogicalQueryStage(_, split: SkewSplitExec) =>
       split.collectFirst { case SplitReadExec(_, read) => read }

@@ -5,7 +5,7 @@ import scala.collection.mutable
 import org.apache.spark.sql.execution.adaptive.ShuffleQueryStageExec
 
 /**
- * What the partitions of a shuffle received.
+ * The bytes and rows that the partitions of a shuffle received.
  *
  * @param bytes compressed bytes of each partition
  * @param rows  rows of each large partition. The rows of a hot key are alike and compress well, so
@@ -24,9 +24,10 @@ final case class Received(bytes: Array[Long], rows: Array[Long], allRows: Long) 
     rows(partition) / math.max(1L, allRows).toDouble
 
   /**
-   * The partitions that are too large for one task, where there are so many tasks.
+   * The partitions that are too large for one task.
    *
-   * @param byRows whether rows alone tell, and bytes do not
+   * @param tasks  the number of tasks that share the partitions
+   * @param byRows whether only rows count, and bytes do not
    */
   def oversize(tasks: Int, byRows: Boolean): Seq[Int] = bytes.indices.filter { partition =>
     (if (byRows) shareOfRows(partition) else load(partition)) > Oversize / tasks
@@ -34,7 +35,8 @@ final case class Received(bytes: Array[Long], rows: Array[Long], allRows: Long) 
 
   /**
    * Packs the partitions that are not split into tasks: the largest first, each into the task that
-   * has the least so far. Small neighbours stay together, because a run of them is read in one go.
+   * has the least so far. Small neighbours stay together, because a task reads a run of them at
+   * once.
    */
   def pack(tasks: Int, split: Set[Int]): Packed = {
     val runs = runsOfNeighbours(split, maxShare = 1.0 / (RunsPerTask * tasks))
@@ -82,18 +84,18 @@ final case class Packed(runs: Seq[Range], tasks: Seq[Seq[Int]], share: Double)
 
 object Received {
   /**
-   * A partition is split where its load is more than this many tasks' share. For less, the states
-   * that have to be merged cost more than the split gains.
+   * A partition is split if its load is more than the share of this many tasks. Otherwise the
+   * states that have to be merged cost more than the split gains.
    */
   private val Oversize = 1.5
 
   /**
-   * A run has at most 1 / 4 of a task's share. So tasks are even to about that, and few tasks have
-   * more than 4 runs to fetch.
+   * A run has at most 1 / 4 of a task's share. So the loads of tasks differ by about that much, and
+   * few tasks have to fetch more than 4 runs.
    */
   private val RunsPerTask = 4
 
-  /** What a finished shuffle stage reports: zeros where it reports nothing. */
+  /** The report of a finished shuffle stage, with zeros where Spark has no number. */
   def of(stage: ShuffleQueryStageExec): Received = {
     val n = stage.shuffle.outputPartitioning.numPartitions
     val bytes = stage.mapStats.map(_.bytesByPartitionId).getOrElse(new Array[Long](n))

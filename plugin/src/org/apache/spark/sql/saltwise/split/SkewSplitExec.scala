@@ -10,8 +10,8 @@ import org.apache.spark.sql.saltwise.SkewOptions
 import org.apache.spark.sql.saltwise.plan.TransparentExec
 
 /**
- * The place where the branches of a split will meet: an aggregate in two phases over a
- * [[SplitReadExec]]. It is also correct if nothing decides.
+ * An aggregate in two phases over a [[SplitReadExec]], in whose place [[SplitSkewedPartitions]]
+ * puts the branches of a split. It is also correct if it stays.
  */
 final case class SkewSplitExec(options: SkewOptions, child: SparkPlan) extends TransparentExec {
   override def simpleString(maxFields: Int): String = {
@@ -23,7 +23,7 @@ final case class SkewSplitExec(options: SkewOptions, child: SparkPlan) extends T
 }
 
 /**
- * Marks the exchange that the branches read, once the rows in its partitions are counted.
+ * Marks the exchange that the branches read once the rows of its partitions are counted.
  *
  * @param content columns that stay the same when a task runs again, so they may decide which rows
  *                of a slice a task takes

@@ -5,28 +5,28 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection}
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
 import org.apache.spark.sql.execution.{BinaryExecNode, LeafExecNode, SparkPlan}
+import org.apache.spark.sql.saltwise.plan.ReportedRead
 import org.apache.spark.sql.saltwise.routing.RepeatableOrderExec
 
 /**
  * A read of a shuffle whose partitions stay as they were decided. Spark coalesces the partitions of
- * a read where all leaves below are shuffles, so here is another leaf.
+ * a read if all leaves below it are shuffles, so this node has another leaf.
  *
- * Spark's operators send their plan to each task. What describes all tasks stays in the driver:
- * very many tasks would read very much. A task holds nothing below the shuffle that it reads.
+ * Spark's operators send their plan to each task. The description of all tasks stays on the driver,
+ * because otherwise each of very many tasks would read it. So a task has no plan below this node.
  */
-sealed abstract class DecidedRead extends BinaryExecNode {
-  def read: SparkPlan
+sealed abstract class DecidedRead extends BinaryExecNode with ReportedRead {
   def keep: SparkPlan
 
   override def left: SparkPlan = read
   override def right: SparkPlan = keep
   override val output: Seq[Attribute] = read.output
 
-  /** A sort-merge join asks this of the plan below it, in each task, where `read` is null. */
+  /** A sort-merge join calls this for the plan below it in each task, where `read` is null. */
   override protected[sql] def cleanupResources(): Unit = {}
 }
 
-/** Has no rows. It is there to be seen. */
+/** Has no rows. It is the other leaf of a [[DecidedRead]]. */
 final case class KeepPartitionsExec(output: Seq[Attribute] = Nil) extends LeafExecNode {
   override protected def doExecute(): RDD[InternalRow] = sparkContext.emptyRDD
 }
@@ -49,11 +49,11 @@ final case class WholePartitionsExec(
 }
 
 /**
- * Which of the child's partitions each task reads.
+ * The partitions of the child that each task reads.
  *
  * @param tasks for each task, the numbers of the child's partitions that it reads. Each of these is
  *              a run of partitions of the shuffle.
- * @param whole how many partitions of the shuffle are in the runs
+ * @param whole the number of partitions of the shuffle in the runs
  * @param share the largest task's share of all rows or bytes
  */
 final case class Packing(@transient tasks: Seq[Seq[Int]], whole: Int, share: Double)
@@ -75,10 +75,10 @@ final case class Packing(@transient tasks: Seq[Seq[Int]], whole: Int, share: Dou
 /**
  * Reads the partitions that are split, one slice in each task.
  *
- * A slice is what some of the map tasks sent. Where a single map task sent too much, several tasks
- * read the same slice, and each takes the rows whose content hashes to its number.
+ * A slice has the rows that some of the map tasks sent. If a single map task sent too much, several
+ * tasks read the same slice, and each takes the rows whose content hashes to its number.
  *
- * @param split   how many partitions are split
+ * @param split   the number of partitions that are split
  * @param parts   for each of the child's partitions, the part of its rows to take
  * @param content the columns that choose the part of a row
  */
@@ -116,5 +116,5 @@ final case class SlicedPartitionsExec(
     copy(read = newRead, keep = newKeep)
 }
 
-/** The part of a slice with this number, from 0, where the slice has `count` parts. */
+/** A part of a slice: its number, from 0, and the number of parts of the slice. */
 final case class Part(number: Int, count: Int)

@@ -5,10 +5,9 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive._
-import org.apache.spark.sql.execution.exchange.{ShuffleExchangeExec, ValidateRequirements}
+import org.apache.spark.sql.execution.exchange.ValidateRequirements
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.saltwise.SkewOptions
-import org.apache.spark.sql.saltwise.compat.SparkCompat
 import org.apache.spark.sql.saltwise.local.CombineExec
 import org.apache.spark.sql.saltwise.plan.AggregatePhases
 
@@ -20,16 +19,16 @@ import org.apache.spark.sql.saltwise.plan.AggregatePhases
  * {{{
  *   before:  SkewSplit - Final - Exchange - Partial - SplitRead - ShuffleQueryStage
  *
- *   after, where no partition is oversize:
+ *   after, if no partition is oversize:
  *            Complete - ShuffleQueryStage
  *
- *   where some are:
+ *   if some are:
  *            Union
  *            |- Complete - WholePartitions(6 in 5 tasks) - AQEShuffleRead - ShuffleQueryStage
  *            +- Final - Exchange - Partial - SlicedPartitions(2 in 7 slices) - AQEShuffleRead -
  *               ShuffleQueryStage
  *
- *   where some are, and an operator above needs the groups in their partitions:
+ *   if some are, and an operator above needs the groups in their partitions:
  *            Final - Exchange - Partial - SlicedPartitions(2 in 13 slices) - AQEShuffleRead -
  *            ShuffleQueryStage
  * }}}
@@ -41,11 +40,6 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
   private val MaxParts = 8L
 
   override def apply(plan: SparkPlan): SparkPlan = {
-    plan.foreach {
-      case stage: ShuffleQueryStageExec if stage.isMaterialized && carriesStatesOfSlices(stage) =>
-        letRowsDiffer(stage)
-      case _ =>
-    }
     val undecided = plan.collect { case split: SkewSplitExec => split }
     undecided.foldLeft(plan) { (before, split) =>
       def replaced(decision: SparkPlan): SparkPlan =
@@ -77,13 +71,12 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
       content: Seq[Attribute],
       stage: ShuffleQueryStageExec): Seq[SparkPlan] = {
     val combine = Option(stage.shuffle.child).collect { case combine: CombineExec => combine }
-    if (combine.isDefined) letRowsDiffer(stage)
     val received = Received.of(stage)
     val partitions = received.bytes.length
     val tasks =
       if (options.workersGiven) partitions
       else adaptiveTasks(received, stage.session.sparkContext)
-    // A list of a key that was combined is as large as its rows, and slices would merge none of it.
+    // A list is as large as the rows that it was made from, so slices would save nothing.
     val byRows = combine.exists(_.makesLists)
     val sliced = received.oversize(tasks, byRows).flatMap(
       slices(stage, _, received, tasks, byContent = content.nonEmpty))
@@ -96,7 +89,7 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
         Slices(partition, Seq(spec), Seq(Part(0, 1)))
       }
       val slicedBranch = phases.inTwoPhases(slicedPartitions(stage, content, sliced, split.size))
-      // Where bytes and rows disagree, every partition may be oversize.
+      // If bytes and rows disagree, every partition may be oversize.
       val union = if (whole.isEmpty) slicedBranch else UnionExec(Seq(
         phases.inOnePhase(clustered = false, wholePartitions(stage, received, tasks, split)),
         slicedBranch))
@@ -117,25 +110,6 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
     WholePartitionsExec(packing, AQEShuffleReadExec(stage, runs))
   }
 
-  /**
-   * From Spark 4.2 on, Spark may end a job whose map task writes other rows in a second run. That
-   * is not needed where only states differ. When rows come in another order, Combine may give
-   * states to other rows, and the state of a slice may have other last bits. For each key, what a
-   * map task writes stands for all of its rows of this key, in either run, and all of it is in the
-   * one partition that is the key's hash. A reducer or a slice reads such a partition of a map task
-   * as a whole, from one run: parts by content are made where there is no Combine. So it is the
-   * same to a reducer which run it reads. Where the rows themselves may differ,
-   * [[org.apache.spark.sql.saltwise.plan.SkewAggregation]] leaves the aggregate to Spark.
-   */
-  private def letRowsDiffer(stage: ShuffleQueryStageExec): Unit = stage.shuffle match {
-    case exchange: ShuffleExchangeExec =>
-      SparkCompat.letRowsDiffer(exchange.shuffleDependency)
-    case _ =>
-  }
-
-  private def carriesStatesOfSlices(stage: ShuffleQueryStageExec): Boolean =
-    stage.shuffle.child.exists(_.isInstanceOf[SlicedPartitionsExec])
-
   private def slicedPartitions(
       stage: ShuffleQueryStageExec,
       content: Seq[Attribute],
@@ -145,15 +119,15 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
     SlicedPartitionsExec(split, slices.flatMap(_.parts), content, reads)
   }
 
-  /** A partition in slices: for each slice, what to read, and which part of it to take. */
+  /** A partition in slices: for each slice, the read and the part of its rows to take. */
   private final case class Slices(
       partition: Int, specs: Seq[ShufflePartitionSpec], parts: Seq[Part])
 
   /**
-   * Cuts a partition by ranges of map tasks. A range is cut further, by content, where one map task
+   * Cuts a partition by ranges of map tasks. A range is cut further, by content, if one map task
    * sent too much. Each part reads the whole range, so there are at most `MaxParts` of them.
    *
-   * @return None where the partition stays in one slice
+   * @return None if the partition stays in one slice
    */
   private def slices(
       stage: ShuffleQueryStageExec,
@@ -177,7 +151,7 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
     if (parts.length > 1) Some(Slices(partition, parts.map(_._1), parts.map(_._2))) else None
   }
 
-  /** As many tasks as Spark itself would use for these bytes. */
+  /** The number of tasks that Spark itself would use for these bytes. */
   private def adaptiveTasks(received: Received, context: SparkContext): Int = {
     val partitions = received.bytes.length
     if (!conf.coalesceShufflePartitionsEnabled) partitions else {

@@ -16,9 +16,9 @@ private final class StateStage(val info: StageInfo, val execution: Long, val bat
 }
 
 /**
- * What is kept of a task.
+ * A task that has ended.
  *
- * @param updates what it added to accumulators whose names metrics of states have
+ * @param updates the values that it added to the metrics of states, by accumulator
  */
 private final case class StateTask(
     partition: Int,
@@ -42,16 +42,21 @@ private object StateTask {
 }
 
 /**
- * What the state partitions of a stream took in a batch.
+ * The loads of the state partitions of a stream in a batch.
  *
  * @param ended  when it ended, in milliseconds since 1970
  * @param stages the stages that keep state. The operators of a stage share their tasks, so
- *               partition i of one is where partition i of the other is.
+ *               partition i of one is on the same executor as partition i of the other.
  */
 private[state] final case class StateBatch(
     run: UUID, number: Long, ended: Long, stages: Seq[StageLoads]) {
 
-  /** The executors that hold states, and others of the application. */
+  /**
+   * The batch as JSON.
+   *
+   * @param executors   the executors of the application, with states or without
+   * @param withTraffic whether it has the bytes that stages sent to each other
+   */
   def json(executors: Seq[StateExecutor], withTraffic: Boolean): String = {
     val node = StateBatch.mapper.createObjectNode()
     node.put("run", run.toString).put("batch", number).put("ended", ended)
@@ -79,14 +84,14 @@ private[state] final case class StateBatch(
   }
 }
 
-/** An executor, and whether it is on its way out. */
+/** An executor, and whether it is being decommissioned. */
 private[state] final case class StateExecutor(
     id: String, host: String, cores: Int, leaving: Boolean)
 
 private[state] object StateBatch {
   private val mapper = new ObjectMapper
 
-  /** None where no stage keeps state. */
+  /** None if no stage keeps state. */
   def of(
       stages: Seq[StateStage], operators: Seq[StateOperator], ended: Long): Option[StateBatch] = {
     val loads = stages.sortBy(_.info.stageId).flatMap(StageLoads.of(_, operators))
@@ -102,9 +107,9 @@ private[state] object StateBatch {
  * @param executor where each partition ran
  * @param millis   the time that each partition's task ran
  * @param rows     the rows that it read
- * @param remote   the bytes of these that came from other executors
+ * @param remote   the bytes that it read from other executors
  * @param keys     the keys that have a state
- * @param bytes    what the states take: in memory or in files, whichever is more
+ * @param bytes    the bytes of the states: in memory or in files, whichever is more
  */
 private[state] final case class StageLoads(
     info: StageInfo,
@@ -116,7 +121,7 @@ private[state] final case class StageLoads(
     keys: Array[Long],
     bytes: Array[Long]) {
 
-  /** Adds what a task did. */
+  /** Adds the loads of a task. */
   def add(task: StateTask): Unit = {
     val partition = task.partition
     def metric(operator: StateOperator, name: String): Long =
@@ -136,8 +141,8 @@ private[state] final case class StageLoads(
   def write(node: ObjectNode): Unit = {
     val ids = node.putArray("operators")
     operators.foreach(operator => ids.add(operator.id))
-    val at = node.putArray("executor")
-    executor.foreach(at.add(_))
+    val executors = node.putArray("executor")
+    executor.foreach(executors.add(_))
     Seq("millis" -> millis, "rows" -> rows, "remote" -> remote, "keys" -> keys, "bytes" -> bytes)
       .foreach { case (name, values) =>
         val array = node.putArray(name)
@@ -159,11 +164,11 @@ private[state] final case class StageLoads(
 private[state] object StageLoads {
   def of(stage: StateStage, operators: Seq[StateOperator]): Option[StageLoads] = {
     val updated = stage.tasks.iterator.flatMap(_.updates.keys).toSet
-    val its = operators.filter(_.metrics.keys.exists(updated.contains))
-    // With another number of tasks, partition i of the state is not task i, as below a union.
-    its.headOption.filter(_.partitions == stage.info.numTasks).map { first =>
+    val ofStage = operators.filter(_.metrics.keys.exists(updated.contains))
+    // With another number of tasks, as below a union, partition i of the state is not task i.
+    ofStage.headOption.filter(_.partitions == stage.info.numTasks).map { first =>
       val n = first.partitions
-      val loads = StageLoads(stage.info, its, new Array[String](n), new Array[Long](n),
+      val loads = StageLoads(stage.info, ofStage, new Array[String](n), new Array[Long](n),
         new Array[Long](n), new Array[Long](n), new Array[Long](n), new Array[Long](n))
       stage.tasks.foreach(loads.add)
       loads

@@ -23,14 +23,14 @@ final case class StateOperator(
 
 object StateOperator {
 
-  /** Rows and bytes that a partition has, as the operator counts them. */
+  /** The operator's metrics of the rows and the bytes of its states. */
   val Rows = "numTotalStateRows"
   val Memory = "stateMemory"
 
-  /** What the files of a RocksDB store take. */
+  /** The metric of the bytes in the files of a RocksDB store. */
   val Files = "rocksdbSstFileSize"
 
-  /** What these metrics are called where they are shown, as tasks tell them. */
+  /** The names by which tasks report these metrics. */
   val Shown = Set(
     "number of total state rows", "memory used by state", "RocksDB: size of all SST files")
 
@@ -44,7 +44,7 @@ object StateOperator {
     case node if node.metrics.contains(Rows) => operator(node)
   }
 
-  /** The classes of these operators, and of what they know of their state, moved in Spark 4.1. */
+  /** By reflection, because these operators and their state info have other packages since 4.1. */
   private def operator(node: SparkPlan): StateOperator = {
     val info = node.getClass.getMethod("getStateInfo").invoke(node).asInstanceOf[Product]
     val Seq(root: String, run: UUID, id: Long, _, partitions: Int) =

@@ -14,8 +14,8 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.saltwise.SaltwiseConf
 
 /**
- * The Python process that plans the moves of state partitions where the confs ask for them. It runs
- * beside the driver, and calls [[StateStreams]] as PySpark calls a driver that it did not start.
+ * The Python process that plans the moves of state partitions if the confs ask for them. It runs
+ * beside the driver, and calls [[StateStreams]] like PySpark calls a driver that it did not start.
  */
 object StateProcess {
   private val started = new AtomicBoolean
@@ -36,7 +36,8 @@ object StateProcess {
   private def start(session: SparkSession, arguments: Seq[String]): Unit = {
     StateStreams.of(session)
     val server = new Py4JServer(session.sparkContext.conf)
-    // Threads that it starts are daemons as this one is, and do not keep the driver alive.
+    // Its threads are daemons, like the thread that starts it, so they do not keep the driver
+    // alive.
     val starting = daemon("saltwise-state-gateway")(server.start())
     starting.join()
     val command = Seq(python(session), "-m", "saltwise.spark.moving_state.process") ++ arguments
@@ -52,7 +53,7 @@ object StateProcess {
         server.shutdown()
         throw e
     }
-    // The process ends with its input, which the driver holds as long as it lives.
+    // The process ends when its input ends. The driver holds the input open as long as it lives.
     daemon("saltwise-state-process") {
       val status = process.waitFor()
       if (status != 0) warn(s"it ended with exit status $status", null)
@@ -65,7 +66,7 @@ object StateProcess {
     session.sparkContext.addSparkListener(new SparkListener {
       override def onApplicationEnd(event: SparkListenerApplicationEnd): Unit = end()
     })
-    // It may have stopped before the listener was there.
+    // The context may have stopped before the listener was added.
     if (session.sparkContext.isStopped) end()
   }
 
@@ -87,7 +88,7 @@ object StateProcess {
 
   private def warn(why: String, cause: Throwable): Unit =
     org.slf4j.LoggerFactory.getLogger(getClass).warn(
-      s"State partitions stay where they are, because the process that plans is missing: $why.",
+      s"State partitions are not moved, because no process plans the moves: $why.",
       cause)
 }
 

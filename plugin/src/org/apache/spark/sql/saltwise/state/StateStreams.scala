@@ -11,21 +11,22 @@ import org.apache.spark.{ExecutorAllocationClient, SparkContext}
 import org.apache.spark.scheduler.SparkListenerApplicationEnd
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.streaming.state.StateStoreCoordinatorRef
+import org.apache.spark.sql.saltwise.GuardedListener
 import org.apache.spark.sql.saltwise.compat.SparkCompat
-import org.apache.spark.sql.saltwise.plan.GuardedListener
-import org.apache.spark.sql.saltwise.report.{Reports, StateLoads}
+import org.apache.spark.sql.saltwise.report.Reports
 import org.apache.spark.util.{ThreadUtils, Utils}
 
 /**
- * The streams of a Spark context that keep state: what each state partition took in each batch, and
- * the moves of state partitions to other executors. Python plans the moves.
+ * The streams of a Spark context that keep state: the load of each state partition in each batch,
+ * and the moves of state partitions to other executors. Python plans the moves. The other folders
+ * know of `state/` only by this class and its object.
  *
- * Where a state partition runs is decided by one table on the driver, Spark's coordinator of state
- * stores: a task prefers the executor that stands there. A move is an entry of that table. Spark
- * then loads the state from the checkpoint, as after a lost executor.
+ * One table on the driver decides where a state partition runs: Spark's coordinator of state
+ * stores. A task prefers the executor in that table. A move is an entry of the table. Spark then
+ * loads the state from the checkpoint, as after a lost executor.
  *
- * Moves wait until the tasks of a batch have ended. While they run, each of them enters its own
- * executor, and a move would be forgotten.
+ * Moves wait until the tasks of a batch have ended. While a task runs, it writes its own executor
+ * into the table, and a move would be lost.
  */
 final class StateStreams private (context: SparkContext, coordinator: => StateStoreCoordinatorRef) {
   import StateStreams._
@@ -35,7 +36,7 @@ final class StateStreams private (context: SparkContext, coordinator: => StateSt
   private val failures = ofLastRuns[String](MaxRuns)
   private val reports = ofLastRuns[String](MaxReports)
 
-  /** Sends moves. Each of them waits for the coordinator, and Spark's listeners must not wait. */
+  /** Sends moves. Each waits for the coordinator, and Spark's listeners must not wait for that. */
   private val sender = ThreadUtils.newDaemonSingleThreadExecutor("saltwise-state-moves")
 
   context.addSparkListener(new GuardedListener("StateListener", new StateListener(ended) {
@@ -47,11 +48,11 @@ final class StateStreams private (context: SparkContext, coordinator: => StateSt
 
   private def ended(batch: StateBatch): Unit = if (!sender.isShutdown) sender.execute { () =>
     send(batch)
-    // If nobody asks, the oldest is forgotten.
+    // If nobody asks, the oldest batch is dropped.
     while (!batches.offer(batch)) batches.poll()
   }
 
-  /** The next batch that has ended, as JSON; null if none ends within so many milliseconds. */
+  /** The next batch that has ended, as JSON; null if none ends within these milliseconds. */
   def next(millis: Long, withTraffic: Boolean): String =
     Option(batches.poll(millis, TimeUnit.MILLISECONDS))
       .map(_.json(executors, withTraffic)).orNull
@@ -63,16 +64,16 @@ final class StateStreams private (context: SparkContext, coordinator: => StateSt
    */
   def move(run: String, json: String): Unit = moves.put(run, mapper.readTree(json))
 
-  /** Why the last moves of this run failed; null if they did not. */
+  /** The error of the last moves of this run; null if they did not fail. */
   def failure(run: String): String = failures.remove(run)
 
-  /** Keeps what the planner tells of a run, as JSON, and shows it in the UI. */
+  /** Stores the planner's report on a run, as JSON, and shows it in the UI. */
   def report(run: String, json: String): Unit = {
     reports.put(run, json)
-    Reports.tell(context, StateLoads.of(run, json))
+    Reports.balanced(context, run, json)
   }
 
-  /** Asks the cluster manager for more executors, where their number may change. */
+  /** Asks the cluster manager for more executors, if their number may change. */
   def requestExecutors(more: Int): Boolean =
     Utils.isDynamicAllocationEnabled(context.conf) && context.requestExecutors(more)
 
@@ -115,31 +116,31 @@ final class StateStreams private (context: SparkContext, coordinator: => StateSt
 
 object StateStreams {
 
-  /** So many batches wait for the planner. */
+  /** The most batches that wait for the planner. */
   private val MaxWaiting = 64
 
-  /** Of so many runs of queries something is known; each restart is a run of its own. */
+  /** The most runs of queries that are remembered. Each restart is a run of its own. */
   private val MaxRuns = 1000
 
-  /** A report has the rounds and batches of a run, and takes up to a megabyte. */
+  /** The most reports. A report has the rounds and batches of a run, up to a megabyte. */
   private val MaxReports = 50
 
-  private def ofLastRuns[A](most: Int): JavaMap[String, A] =
+  private def ofLastRuns[A](maxRuns: Int): JavaMap[String, A] =
     Collections.synchronizedMap(new LinkedHashMap[String, A] {
-      override def removeEldestEntry(eldest: JavaMap.Entry[String, A]): Boolean = size > most
+      override def removeEldestEntry(eldest: JavaMap.Entry[String, A]): Boolean = size > maxRuns
     })
 
   private val mapper = new ObjectMapper
   private val ofContext = new ConcurrentHashMap[SparkContext, StateStreams]
 
-  /** Those of the application that runs in this JVM. */
+  /** The streams of the application that runs in this JVM. */
   def running: StateStreams = ofContext.values.iterator.next()
 
-  /** What a planner told last of a run, as JSON; null if none told anything. */
+  /** The last report of a planner on a run, as JSON; null if there is none. */
   def report(run: String): String =
     ofContext.values.asScala.map(_.reports.get(run)).find(_ != null).orNull
 
-  /** Those of the session's Spark context. They are followed from the first call on. */
+  /** The streams of the session's Spark context. The first call begins to follow them. */
   def of(session: SparkSession): StateStreams = {
     require(!session.sparkContext.isStopped, "the Spark context has stopped")
     ofContext.computeIfAbsent(

@@ -5,53 +5,21 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
 import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LogicalPlan, UnaryNode}
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.execution.{CollectMetricsExec, SparkPlan}
-import org.apache.spark.sql.saltwise.{Auto, Routing, SaltwiseConf, SkewOptions, Split, Strategy}
+import org.apache.spark.sql.saltwise._
 import org.apache.spark.sql.saltwise.compat.{GroupMap, SparkCompat}
-import org.apache.spark.sql.saltwise.placement.LeftAlone
-import org.apache.spark.sql.saltwise.plan.{GroupingKeys, OrStock, SkewAggregation, SkewGroupByHint}
-import org.apache.spark.sql.saltwise.routing.{HeadKey, HotKey}
+import org.apache.spark.sql.saltwise.plan.{GroupingKeys, LeftAlone, ReasonToLeave, SkewGroupByHint}
+import org.apache.spark.sql.saltwise.routing.{HeadKey, RoutedRows}
 import org.apache.spark.sql.saltwise.sketch.SketchArguments
 
 /**
- * Sends each row to the worker that a router chooses, so its output is not clustered by any column.
- *
- * @param name      the name of the metrics that every batch reports
- * @param showsKeys whether these have the values of hot keys, and not only their hashes
- */
-final case class Routed(
-    name: String,
-    keys: Seq[Expression],
-    options: SkewOptions,
-    hot: Option[Seq[HotKey]],
-    head: Seq[HeadKey],
-    showsKeys: Boolean,
-    child: LogicalPlan)
-  extends UnaryNode {
-  override def output: Seq[Attribute] = child.output
-  override def maxRows: Option[Long] = child.maxRows
-  override protected def withNewChildInternal(c: LogicalPlan): Routed = copy(child = c)
-
-  def exchange(rows: SparkPlan): SparkPlan = {
-    val metrics = StreamMetrics.ofRows(keys, options, hot, showsKeys)
-    val observed = CollectMetricsExec(name, metrics, rows)
-    val routed = SkewAggregation.route(keys, options, hot, head, child, observed)
-    CollectMetricsExec(name + StreamMetrics.Received, StreamMetrics.ofWorkers(options), routed)
-  }
-}
-
-/**
- * Sends the rows of a streaming aggregate to workers first, like [[SkewAggregation]] does for
- * tables. Spark plans the rest.
+ * Sends the rows of a streaming aggregate to workers first, like
+ * [[org.apache.spark.sql.saltwise.plan.SkewAggregation]] does for tables. Spark plans the rest.
  *
  * {{{
  *   stream.groupBy(window(time, "1 hour"), k).agg(collect_set(v))
  *
- *   before:  Final - StateStoreSave - PartialMerge - StateStoreRestore - PartialMerge
- *              - Exchange(window, k) - Partial - stream
- *   after:   Final - StateStoreSave - PartialMerge - StateStoreRestore - PartialMerge
- *              - Exchange(window, k) - Partial
- *              - SkewReceive - Exchange(worker) - SkewRoute(k) - CollectMetrics(head of k) - stream
+ *   before:  Aggregate(window, k) - stream
+ *   after:   Aggregate(window, k) - Routed(k, head of the last batches) - stream
  * }}}
  *
  * The state store keeps the same states in the same places. So a query can restart from its
@@ -59,9 +27,8 @@ final case class Routed(
  *
  * Each batch is planned anew. It counts its keys as metrics, which
  * `StreamingQueryProgress.observedMetrics` shows. The routers of the next batch start with the head
- * of the last one. They know it from their first row, and follow it as it drifts. The driver
- * decides what they start with, so any task may run again. The first batch after a start knows
- * nothing.
+ * of the last one, and follow it as it drifts. The driver decides what they start with, so any task
+ * may run again. The first batch after a start has no head.
  */
 final case class RouteStreams(session: SparkSession) extends Rule[LogicalPlan] {
 
@@ -106,7 +73,7 @@ final case class RouteStreams(session: SparkSession) extends Rule[LogicalPlan] {
   private def reasonToLeave(aggregate: Aggregate, options: SkewOptions): Option[String] = {
     lazy val keyTypes = aggregate.groupingExpressions.map(_.dataType)
     if (aggregate.aggregateExpressions.forall(!_.exists(_.isInstanceOf[AggregateExpression]))) {
-      Some(SkewAggregation.NoAggregateFunction)
+      Some(ReasonToLeave.NoAggregateFunction)
     } else if (options.strategy == Auto) {
       Some("the map side of a streaming aggregate already combines; name a strategy to route its " +
         "rows all the same")
@@ -121,7 +88,7 @@ final case class RouteStreams(session: SparkSession) extends Rule[LogicalPlan] {
       val hidden = keyTypes.filterNot(StreamMetrics.canShow).head
       Some(s"this Spark cannot show keys of ${hidden.sql} in a stream's progress")
     } else if (options.workers == 1) {
-      Some(SkewAggregation.OnePartition)
+      Some(ReasonToLeave.OnePartition)
     } else {
       None
     }
@@ -138,10 +105,10 @@ final case class RouteStreams(session: SparkSession) extends Rule[LogicalPlan] {
       options: SkewOptions,
       hotInHint: Boolean): LogicalPlan = {
     val (keys, rows) = (withoutWindow(GroupingKeys.of(aggregate)), aggregate.child)
-    SkewAggregation.resolveHotKeys(keys, rows, options, hotInHint).fold(
+    RoutedRows.of(keys, rows, options, hotInHint).fold(
       reason => LeftAlone(reason, rows),
-      routing => Routed(name, keys, routing.options, routing.hot,
-        lastHead(name, keys, routing.options), showsKeys, rows))
+      routed => Routed(name, keys, routed.options, routed.hot,
+        lastHead(name, keys, routed.options), showsKeys, rows))
   }
 
   private def showsKeys: Boolean = conf.getConf(SaltwiseConf.ReportKeys)

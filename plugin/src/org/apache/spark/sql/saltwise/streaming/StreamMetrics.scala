@@ -16,7 +16,8 @@ import org.apache.spark.sql.types._
 
 /**
  * The metrics of a micro-batch about its keys and workers, in
- * `StreamingQueryProgress.observedMetrics`. Users read them, and the next batch does.
+ * `StreamingQueryProgress.observedMetrics`. Users, the reports and the next batch read them. The
+ * other folders know of `streaming/` only by this object.
  */
 object StreamMetrics {
 
@@ -29,7 +30,7 @@ object StreamMetrics {
    */
   private val RowsOfHeadKey = 64
 
-  /** Whether progress can show keys of a type as JSON: Spark 3.5 knows no local times. */
+  /** Whether progress can show keys of a type as JSON. Spark 3.5 cannot show local times. */
   def canShow(keyType: DataType): Boolean = keyType match {
     case ArrayType(element, _) => canShow(element)
     case StructType(fields) => fields.forall(field => canShow(field.dataType))
@@ -82,7 +83,7 @@ object StreamMetrics {
   }
 
   /**
-   * The head of a stream, from its last batches: the fewest that have enough rows together.
+   * The head of a stream, from as few of its last batches as have enough rows together.
    *
    * @param batches the metrics of the rows ([[ofRows]]) of each batch, the last one last
    */
@@ -123,10 +124,10 @@ object StreamMetrics {
 }
 
 /**
- * The head that a sketch shows: the number of rows that it counted, the choices d that these rows
- * needed, and the items with a share of at least theta, in the form of `heavy_hitters`.
+ * The head of a sketch: the number of rows that it counted, the choices d that these rows need, and
+ * the items with a share of at least theta, in the form of `heavy_hitters`.
  *
- * @param choices d; None where [[FindOptimalChoices]] solves it
+ * @param choices d; None if [[FindOptimalChoices]] solves it
  */
 final case class HeadOfSketch(
     child: Expression,

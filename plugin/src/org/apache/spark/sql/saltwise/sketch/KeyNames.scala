@@ -1,4 +1,4 @@
-package org.apache.spark.sql.saltwise.report
+package org.apache.spark.sql.saltwise.sketch
 
 import scala.collection.mutable
 
@@ -9,16 +9,16 @@ import org.apache.spark.sql.saltwise.SaltwiseConf
 import org.apache.spark.sql.types.StringType
 
 /**
- * The texts of the hot keys of a task, by hash. Empty if the session shows hashes alone.
+ * The texts of the hot keys of a task, by hash. Empty if the session shows only hashes.
  *
- * @param text makes a text of the key of a row
+ * @param text makes a text from the key of a row
  */
 private[saltwise] final class KeyNames(text: Option[UnsafeProjection]) {
   import KeyNames._
 
   private lazy val names = mutable.Map.empty[Long, String]
 
-  def saw(hash: Long, row: InternalRow): Unit =
+  def note(hash: Long, row: InternalRow): Unit =
     text.filter(_ => names.size < MaxNames && !names.contains(hash)).foreach { project =>
       names(hash) = String.valueOf(project(row).getUTF8String(0)).take(MaxText)
     }
@@ -27,10 +27,10 @@ private[saltwise] final class KeyNames(text: Option[UnsafeProjection]) {
 }
 
 private[saltwise] object KeyNames {
-  private val MaxNames = 16 * HotKeysSeen.Kept
+  private val MaxNames = 16 * HotKeysSeen.Capacity
   private val MaxText = 100
 
-  /** Makes one for each task. The function travels to the executors. */
+  /** A function that makes the KeyNames of each task. It travels to the executors. */
   def factory(keys: Seq[Expression], input: Seq[Attribute], conf: SQLConf): () => KeyNames =
     if (!conf.getConf(SaltwiseConf.ReportKeys)) () => new KeyNames(None) else {
       val zone = Some(conf.sessionLocalTimeZone)

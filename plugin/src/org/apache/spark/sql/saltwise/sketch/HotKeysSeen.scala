@@ -1,14 +1,15 @@
-package org.apache.spark.sql.saltwise.report
+package org.apache.spark.sql.saltwise.sketch
 
 import org.apache.spark.SparkContext
-import org.apache.spark.sql.saltwise.report.HotKeysSeen._
+import org.apache.spark.sql.saltwise.sketch.HotKeysSeen._
 import org.apache.spark.util.AccumulatorV2
 
 /**
  * The heaviest keys that the tasks of an operator have seen, for the reports. A task adds a few
  * keys when it ends, and not each row.
  *
- * Rows of a task that ran twice count twice. So this shows what is hot, and nothing depends on it.
+ * Rows of a task that ran twice count twice. The numbers are only shown, and no answer depends on
+ * them.
  */
 private[saltwise] final class HotKeysSeen extends AccumulatorV2[HotKey, Seq[HotKey]] {
   private var keys = Map.empty[Long, HotKey]
@@ -28,7 +29,7 @@ private[saltwise] final class HotKeysSeen extends AccumulatorV2[HotKey, Seq[HotK
       HotKey(key.hash, known.rows + key.rows, known.name.orElse(key.name))
     }
     keys = keys.updated(key.hash, sum)
-    if (keys.size > 4 * Kept) keys = value.take(Kept).map(key => key.hash -> key).toMap
+    if (keys.size > 4 * Capacity) keys = value.take(Capacity).map(key => key.hash -> key).toMap
   }
 
   override def merge(other: AccumulatorV2[HotKey, Seq[HotKey]]): Unit = other.value.foreach(add)
@@ -38,7 +39,8 @@ private[saltwise] final class HotKeysSeen extends AccumulatorV2[HotKey, Seq[HotK
 }
 
 private[saltwise] object HotKeysSeen {
-  val Kept = 64
+  /** The most keys that a task or an operator keeps. */
+  val Capacity = 64
 
   /** @param name the key as text, if the session shows keys */
   final case class HotKey(hash: Long, rows: Long, name: Option[String]) {
@@ -50,10 +52,5 @@ private[saltwise] object HotKeysSeen {
     val seen = new HotKeysSeen
     context.register(seen)
     seen
-  }
-
-  /** An operator that knows the hot keys of its rows. */
-  trait Seen {
-    def hotKeys: Seq[HotKey]
   }
 }

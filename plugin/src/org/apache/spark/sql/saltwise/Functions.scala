@@ -1,4 +1,4 @@
-package org.apache.spark.sql.saltwise.sketch
+package org.apache.spark.sql.saltwise
 
 import scala.jdk.CollectionConverters._
 
@@ -7,9 +7,10 @@ import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import org.apache.spark.sql.catalyst.FunctionIdentifier
 import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionInfo, Literal}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.saltwise.{SaltwiseException, SkewOptions, Strategies}
 import org.apache.spark.sql.saltwise.plan.GroupingKeys
 import org.apache.spark.sql.saltwise.report.Reports
+import org.apache.spark.sql.saltwise.routing.SkewWorker
+import org.apache.spark.sql.saltwise.sketch._
 import org.apache.spark.sql.saltwise.state.StateStreams
 import org.apache.spark.sql.types.StringType
 

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.saltwise.plan
+package org.apache.spark.sql.saltwise
 
 import java.util.concurrent.ConcurrentHashMap
 
@@ -9,23 +9,22 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreeNode
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.saltwise.SaltwiseException
 
 /**
- * Protects a query where a part of the plugin fails, as where it does not fit this Spark: the plan
- * stays as it was, and the log says so once for each part. It uses as little of the plugin as
- * possible, so that it still works where another class of the plugin cannot be loaded.
+ * Protects a query when a part of the plugin fails, for example because it does not fit this Spark.
+ * The plan stays as it was, and the log says so once for each part. This file uses as little of the
+ * plugin as possible, so it works even if another class of the plugin cannot be loaded.
  */
 object OrStock {
-  /** A name and no class, so that it is there when the class cannot be loaded. */
+  /** A text instead of a class, because the class may fail to load. */
   private val Logger = "org.apache.spark.sql.saltwise.plan.SkewAggregation"
 
   private val logged = ConcurrentHashMap.newKeySet[String]()
 
   /**
-   * Returns `rewrite`, or `stock` where `rewrite` fails. Mistakes of the user are still raised.
+   * Returns `rewrite`, or `stock` if `rewrite` fails. Mistakes of the user are still raised.
    *
-   * @param part what rewrites, or reports
+   * @param part the part of the plugin that may fail, for the log
    */
   def apply[A](part: String, stock: A)(rewrite: => A): A =
     try rewrite catch {
@@ -41,8 +40,8 @@ object OrStock {
 }
 
 /**
- * A rule that gives back its plan where it fails, where it cannot be made, or where it makes a plan
- * that Spark would refuse.
+ * A rule that returns the plan it was given if it fails, if it cannot be made, or if it makes a
+ * plan that Spark would refuse.
  */
 final class Guarded[A <: TreeNode[_]](part: String)(make: => Rule[A]) extends Rule[A] {
   private lazy val rule = make
@@ -63,7 +62,7 @@ final class Guarded[A <: TreeNode[_]](part: String)(make: => Rule[A]) extends Ru
   }
 }
 
-/** A strategy that leaves a node to Spark where it fails, or where it cannot be made. */
+/** A strategy that leaves a node to Spark if it fails, or if it cannot be made. */
 final class GuardedStrategy(part: String)(make: => SparkStrategy) extends SparkStrategy {
   private lazy val strategy = make
 
@@ -71,7 +70,7 @@ final class GuardedStrategy(part: String)(make: => SparkStrategy) extends SparkS
     OrStock(part, Seq.empty[SparkPlan])(strategy(plan))
 }
 
-/** A listener that misses an event where it fails. A LinkageError would end the application. */
+/** A listener that skips an event if it fails. A LinkageError would end the application. */
 final class GuardedListener(part: String, listener: SparkListener) extends SparkListener {
   override def onJobStart(job: SparkListenerJobStart): Unit = guarded(listener.onJobStart(job))
 
@@ -83,5 +82,5 @@ final class GuardedListener(part: String, listener: SparkListener) extends Spark
   override def onApplicationEnd(end: SparkListenerApplicationEnd): Unit =
     guarded(listener.onApplicationEnd(end))
 
-  private def guarded(hear: => Unit): Unit = OrStock(part, ())(hear)
+  private def guarded(handle: => Unit): Unit = OrStock(part, ())(handle)
 }

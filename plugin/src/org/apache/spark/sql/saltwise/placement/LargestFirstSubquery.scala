@@ -1,0 +1,54 @@
+package org.apache.spark.sql.saltwise.placement
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Expression, Literal}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.saltwise.{OffGreedy, SaltwiseConf, SaltwiseException, SkewOptions}
+import org.apache.spark.sql.saltwise.compat.SparkCompat
+import org.apache.spark.sql.saltwise.plan.GroupingKeys
+import org.apache.spark.sql.saltwise.sketch.SpaceSavingAgg
+import org.apache.spark.sql.types.NumericType
+
+/**
+ * The subquery that finds the heavy keys of some rows and places them by [[LargestFirst]]. It runs
+ * once, when the query runs, and passes over the key columns alone.
+ *
+ * {{{
+ *   PlaceLargestFirst(sketch of k) - t
+ * }}}
+ */
+private[placement] final class LargestFirstSubquery(session: SparkSession, conf: SQLConf) {
+  import LargestFirstSubquery._
+
+  def of(keys: Seq[Attribute], rows: LogicalPlan, options: SkewOptions): Expression = {
+    val cost = options.placement.cost
+    val sketch = SpaceSavingAgg(
+      GroupingKeys.hash(keys), Literal(OffGreedy(options.parameters).capacity), weight(cost, rows))
+    val function = PlaceLargestFirst(
+      sketch.toAggregateExpression(), options.workers, PartitionFunctionJson.keyType(keys),
+      squared = cost == SquaredRows)
+    val pass = SparkCompat.aggregate(Alias(function, "function")(), rows)
+    // Spark has optimized the subqueries of the query before, so this one is optimized here. A
+    // session that observes does not run it.
+    val runs = !SaltwiseConf.observes(conf)
+    SparkCompat.scalarSubquery(
+      if (runs) SparkCompat.state(session).optimizer.execute(pass) else pass)
+  }
+
+  /** What a row adds to the cost of its key. */
+  private def weight(cost: String, rows: LogicalPlan): Expression = cost match {
+    case "rows" | SquaredRows => SpaceSavingAgg.OneRow
+    case "bytes" => RowBytes(rows.output)
+    case name =>
+      rows.output
+        .find(c => conf.resolver(c.name, name) && c.dataType.isInstanceOf[NumericType])
+        .getOrElse(throw new SaltwiseException(
+          s"placement.cost is '$name'; it must be rows, bytes, $SquaredRows, or a column of " +
+            s"numbers that the query reads: ${rows.output.map(_.name).mkString(", ")}."))
+  }
+}
+
+private object LargestFirstSubquery {
+  private val SquaredRows = "rows^2"
+}
