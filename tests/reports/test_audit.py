@@ -57,9 +57,7 @@ def test_an_audit_compares_times_and_leaves_the_confs_as_they_were(spark: SparkS
     assert [spark.conf.get(name, None) for name in names] == before
 
 
-def test_a_small_input_is_rewritten_for_the_comparison_and_timed_as_it_is(
-    compared: Compared, with_conf: WithConf
-) -> None:
+def test_a_small_input_is_rewritten_where_answers_are_compared(compared: Compared, with_conf: WithConf) -> None:
     query = "SELECT id % 50 AS k, collect_list(id) FROM range(2000) GROUP BY 1"
     found = compared(query)
     assert found.rewritten
@@ -98,9 +96,7 @@ def test_the_documented_queries_are_rewritten(compared: Compared) -> None:
     assert [query for query in queries if not compared(query).rewritten] == []
 
 
-def test_each_side_is_first_in_every_other_round_and_measuring_takes_no_time(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_sides_take_turns_and_measuring_takes_no_time(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = itertools.count()
     sides = []
     real = module._timed
@@ -174,7 +170,7 @@ def test_the_order_inside_arrays_counts_where_the_query_gives_it(both_ways: Any,
     assert both_ways(query, rows.format("(1, 2), (2, 1)"), rows.format("(1, 1), (2, 2)")).same is same
 
 
-def test_the_last_bit_of_a_float_is_rounding_and_that_of_a_double_is_not(both_ways: Any) -> None:
+def test_the_last_bit_of_a_float_is_rounding(both_ways: Any) -> None:
     query, rows = "SELECT k, max(v) FROM audited GROUP BY k", "SELECT 1 AS k, {} AS v"
     assert both_ways(query, rows.format("0.1F"), rows.format("0.10000001F")).same
     assert not both_ways(query, rows.format("0.1D"), rows.format("0.10000001D")).same
@@ -229,7 +225,7 @@ def test_what_spark_leaves_open_is_found_in_the_plan(spark: SparkSession, planne
     assert [(query, [*planned(query).open]) for query, _ in OPENED] == OPENED
 
 
-def test_the_plan_of_a_session_that_is_not_active_is_read_as_a_whole(spark: SparkSession, planned: Compared) -> None:
+def test_the_plan_of_another_session_is_read_as_a_whole(spark: SparkSession, planned: Compared) -> None:
     wide = [F.max(F.col("id") + i).alias(f"v{i}") for i in range(30)]
     df = spark.newSession().range(9).groupBy((F.col("id") % 3).alias("k")).agg(*wide, F.first("id"))
     assert saltwise.audit(df, rounds=1).open == ("first",)
@@ -285,7 +281,7 @@ def test_a_stream_is_refused(spark: SparkSession) -> None:
         "SELECT 1 AS one WHERE '; -- done' = \"; -- done\"",
     ],
 )
-def test_semicolons_and_comments_at_the_end_of_a_query_are_passed_over(compared: Compared, query: str) -> None:
+def test_semicolons_and_comments_at_the_end_are_passed_over(compared: Compared, query: str) -> None:
     assert compared(query).answers.rows == (1, 1)
 
 

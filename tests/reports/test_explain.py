@@ -53,7 +53,7 @@ DISTINCT = "Left alone: a DISTINCT aggregate has phases of its own."
         ),
     ],
 )
-def test_the_reason_says_what_was_rewritten_and_why_the_rest_was_left_alone(
+def test_the_reason_says_what_was_rewritten_and_what_was_left_alone(
     session: SparkSession, query: str, options: dict[str, Any], reason: str
 ) -> None:
     found = explain(session, query, **options)

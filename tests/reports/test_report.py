@@ -191,7 +191,7 @@ def test_skew_groupby_takes_what_groupby_takes(visits: DataFrame) -> None:
         assert sorted((row["country"], row["count"]) for row in found) == [("de", 400), ("fr", 600)]
 
 
-def test_pivot_agrees(visits: DataFrame) -> None:
+def test_a_pivot_gives_the_answer_of_spark(visits: DataFrame) -> None:
     ours = skew_groupby(visits, "user", strategy="wchoices").pivot("country").agg(F.collect_list("ms").alias("x"))
     stock = visits.groupBy("user").pivot("country").agg(F.collect_list("ms").alias("x"))
     rows = [
@@ -201,7 +201,7 @@ def test_pivot_agrees(visits: DataFrame) -> None:
     assert rows[0] == rows[1]
 
 
-def test_cogroups_agree(visits: DataFrame) -> None:
+def test_cogroups_give_the_answer_of_spark(visits: DataFrame) -> None:
     def sizes(left: Any, right: Any) -> Any:
         import pandas as pd
 

@@ -55,7 +55,7 @@ def application(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any
     return watched(folder, "spark.saltwise.report.keys=true"), folder
 
 
-def test_the_tab_tells_what_ran_and_why_not(application: tuple[dict[str, Any], Path]) -> None:
+def test_the_tab_says_what_ran_and_what_did_not(application: tuple[dict[str, Any], Path]) -> None:
     found, _ = application
     assert TAB in found["home"]
     ran = [(row[1].split(" by ")[0], row[2]) for row in cells(found["page"]) if len(row) == 9]
@@ -79,7 +79,7 @@ def test_a_skewed_worker_shows_as_one(application: tuple[dict[str, Any], Path]) 
         assert float(row[6]) > 5
 
 
-def test_a_query_that_failed_is_told_with_the_rows_of_the_task_that_failed(
+def test_a_query_that_failed_shows_the_rows_of_its_failed_task(
     application: tuple[dict[str, Any], Path],
 ) -> None:
     found, folder = application

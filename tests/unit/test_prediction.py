@@ -12,7 +12,7 @@ from saltwise.streams import zipf_shares
 
 
 @pytest.mark.parametrize("exponent", [0.4, 0.8, 1.2])
-def test_keys_that_are_not_known_change_a_prediction_by_a_few_deviations_at_most(exponent: float) -> None:
+def test_unknown_keys_change_a_prediction_by_a_few_deviations(exponent: float) -> None:
     workers, capacity = 16, 320
     shares = zipf_shares(3000, exponent)
     keys = np.random.default_rng(8).integers(-(2**63), 2**63 - 1, 3000)
