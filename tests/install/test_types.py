@@ -53,37 +53,36 @@ def complaints(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     All else is checked as `make lint` does, so mypy knows from there what pyspark and saltwise have.
     """
     folder = tmp_path_factory.mktemp("users")
+    programs = {"wrong": PREFACE + WRONG}
     for page in PAGES:
         blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
         if blocks:
-            name = "_".join(["page", *page.relative_to(ROOT).with_suffix("").parts]).replace("-", "_")
-            (folder / f"{name}.py").write_text("\n".join([PREFACE, *blocks]))
-    pages = [*folder.glob("*.py")]
-    assert len(pages) > 5
-    (folder / "wrong.py").write_text(PREFACE + WRONG)
+            name = "_".join(page.relative_to(ROOT).with_suffix("").parts).replace("-", "_")
+            programs[name] = "\n".join([PREFACE, *blocks])
+    assert len(programs) > 6
+    (folder / "users").mkdir()
+    for name, program in programs.items():
+        (folder / "users" / f"{name}.py").write_text(program)
     config = ConfigParser()
     config.read(ROOT / "setup.cfg")
-    config["mypy"]["mypy_path"] = f"python, {folder}, {ROOT / 'benchmarks'}"
-    config["mypy-page_*,wrong"] = AS_USERS_HAVE_IT
     for section in [section for section in config.sections() if not section.startswith("mypy")]:
         config.remove_section(section)
+    config["mypy"]["mypy_path"] = f"python, {folder}, benchmarks"
+    config["mypy-users.*"] = AS_USERS_HAVE_IT
     with (folder / "mypy.ini").open("w") as file:
         config.write(file)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
         arguments = ["--config-file", str(folder / "mypy.ini"), "--no-error-summary", "--no-pretty"]
-        printed, trouble, _ = api.run([*arguments, *map(str, [*pages, folder / "wrong.py", *BENCHMARKS])])
+        printed, trouble, _ = api.run([*arguments, str(folder / "users"), *map(str, BENCHMARKS)])
     assert not trouble
     return printed.splitlines()
 
 
-def test_mypy_accepts_the_code_of_the_docs(complaints: list[str]) -> None:
-    assert [line for line in complaints if re.search(r"\bpage_\w+\.py:", line)] == []
-
-
-def test_mypy_refuses_a_wrong_strategy_and_an_option_without_use(complaints: list[str]) -> None:
-    refused = [line for line in complaints if 'error: No overload variant of "skew_groupby"' in line]
-    assert [re.search(r"(\w+)\.py:", line)[1] for line in refused] == ["wrong"] * 3  # type: ignore[index]
+def test_mypy_accepts_the_code_of_the_docs_and_refuses_wrong_options(complaints: list[str]) -> None:
+    of_users = [line for line in complaints if "/users/" in line and ": error: " in line]
+    assert [line for line in of_users if "/wrong.py:" not in line] == []
+    assert len([line for line in of_users if 'No overload variant of "skew_groupby"' in line]) == 3, of_users
 
 
 def test_benchmarks_use_only_names_that_exist(complaints: list[str]) -> None:
