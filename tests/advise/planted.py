@@ -1,6 +1,6 @@
 """Runs queries whose skew is known, and healthy ones, on stock Spark, and leaves their event log.
 
-    python tests/advise/planted.py FOLDER [--cores 8] [--follow] [--rounds 1] [--cold] [--wait 0.001]
+    python tests/advise/planted.py FOLDER [--cores 8] [--cases REGEX] [--follow] [--rounds 1] [--cold] [--wait 0.001]
 
 Where `cores` is 8, rows wait and need no core, so that two cores carry eight. Where it is 2, they are computed. With
 `--follow`, each query runs as the advice for it says. The description of an execution is the name of its case.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -226,10 +227,16 @@ CASES = {
 """By name."""
 
 
+def cases(cores: int, names: str = "") -> dict[str, Case]:
+    """Return the cases for so many cores whose names match a pattern."""
+    return {name: case for name, case in CASES.items() if case.cores == cores and re.search(names, name)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--cores", type=int, default=8)
+    parser.add_argument("--cases", default="", help="what the names of the cases match; all by default")
     parser.add_argument("--follow", action="store_true")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--cold", action="store_true", help="no run before, which starts workers and compiles plans")
@@ -238,8 +245,7 @@ def main() -> None:
     globals()["WAIT"] = given.wait
     given.folder.mkdir(parents=True, exist_ok=True)
     spark = started(given.folder, given.cores, given.follow)
-    cases = {name: case for name, case in CASES.items() if case.cores == given.cores}
-    for name, case in cases.items():
+    for name, case in cases(given.cores, given.cases).items():
         if given.follow and not case.followed and not case.conf:
             continue
         confs = case.before | (case.conf if given.follow else {})

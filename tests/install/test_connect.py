@@ -125,7 +125,8 @@ def test_a_hint_on_a_dataframe_is_for_the_aggregate_that_follows(
 
 
 @pytest.mark.smoke
-def test_a_stream_is_routed_and_tells_of_its_batches(
+@pytest.mark.usefixtures("server")
+def test_a_stream_over_connect_is_routed_and_reports_its_batches(
     spark: SparkSession, tmp_path: Path, wait_for: WaitFor, with_conf: WithConf
 ) -> None:
     rows = spark.range(1000).selectExpr("if(id % 2 = 0, 'hot', cast(id % 7 as string)) AS k", "id AS v")

@@ -11,28 +11,40 @@ import pytest
 
 import saltwise
 from saltwise._java import ensure_java
+from saltwise.advise.event_log import event_logs
 
-JOB = """
+pytestmark = pytest.mark.slow
+
+QUERY = "SELECT k, size(collect_list(id)) AS n FROM (SELECT id % 7 AS k, id FROM range(1000)) GROUP BY k"
+VERSION = "SELECT saltwise_version()"
+JOB = f"""
 from pyspark.sql import SparkSession, functions as F
 
 spark = SparkSession.builder.getOrCreate()
 df = spark.range(1000).select((F.col("id") % 7).alias("k"), "id")
 lists = df.groupBy("k").agg(F.collect_list("id").alias("ids"))
-lists.explain()
+for grouped in lists, spark.sql({QUERY!r}):
+    grouped.explain()
 print("rows", sorted((row.k, len(row.ids)) for row in lists.collect())[0])
+print("rows", sorted(map(tuple, spark.sql({QUERY!r}).collect()))[0])
+print("version", spark.sql({VERSION!r}).first()[0])
 """
 
 
 def submit(program: str, *arguments: str, folder: Path) -> str:
-    """Run one of Spark's programs with the plugin on; return what it prints."""
+    """Run one of Spark's programs with the plugin on, but not its reports; return what it prints."""
     ensure_java()
     home = Path(pyspark.__file__).parent
+    (folder / "events").mkdir()
     confs = {
         "spark.sql.extensions": "org.apache.spark.sql.saltwise.SaltwiseExtensions",
         "spark.saltwise.enabled": "true",
         "spark.saltwise.strategy": "split",
+        "spark.saltwise.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "3",
         "spark.ui.enabled": "false",
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": (folder / "events").as_uri(),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         # The catalog of Hive takes longer to start than Spark does.
         "spark.sql.catalogImplementation": "in-memory",
@@ -51,20 +63,21 @@ def submit(program: str, *arguments: str, folder: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.slow
 def test_an_unchanged_job_is_rewritten_under_spark_submit(tmp_path: Path) -> None:
-    job = tmp_path / "job.py"
-    job.write_text(JOB)
-    out = submit("spark-submit", str(job), folder=tmp_path)
-    assert "SkewSplit [k#" in out
-    assert "], split, n=3" in out
-    assert "rows (0, 143)" in out
+    (tmp_path / "job.py").write_text(JOB)
+    out = submit("spark-submit", str(tmp_path / "job.py"), folder=tmp_path)
+    assert out.count("SkewSplit [k#") == 2
+    assert out.count("], split, n=3") == 2
+    assert out.count("rows (0, 143)") == 2
+    assert f"version {saltwise.__version__}" in out
+    [log] = event_logs(tmp_path / "events")
+    assert not any(b"saltwise.report" in line for line in log.lines())
 
 
-@pytest.mark.slow
+# The job above runs the same query by confs alone, and spark-sql is started by spark-submit.
+@pytest.mark.full
 def test_an_unchanged_query_is_rewritten_under_spark_sql(tmp_path: Path) -> None:
-    query = "SELECT k, size(collect_list(id)) AS n FROM (SELECT id % 7 AS k, id FROM range(1000)) GROUP BY k"
-    out = submit("spark-sql", "-e", f"EXPLAIN {query}; {query} ORDER BY k; SELECT saltwise_version()", folder=tmp_path)
+    out = submit("spark-sql", "-e", f"EXPLAIN {QUERY}; {QUERY} ORDER BY k; {VERSION}", folder=tmp_path)
     assert "], split, n=3" in out
     assert "0\t143" in out
     assert out.rstrip().endswith(saltwise.__version__)

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from mypy import api
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BENCHMARKS = sorted((ROOT / "benchmarks").glob("*.py"))
 
 PREFACE = """\
 from typing import Any
@@ -30,37 +32,61 @@ flights.skew_groupby("carrier", engine="arrow", strategy="auto")
 flights.skew_groupby("carrier", engine="arrow", hot=["UA"])
 """
 
+AS_USERS_HAVE_IT = {
+    "allow_any_generics": "true",
+    "allow_incomplete_defs": "true",
+    "allow_subclassing_any": "true",
+    "allow_untyped_calls": "true",
+    "allow_untyped_decorators": "true",
+    "allow_untyped_defs": "true",
+    "check_untyped_defs": "true",
+    "disable_error_code": "no-redef",
+    "ignore_missing_imports": "true",
+}
+"""Options of mypy that users' code is checked with: they annotate what they like."""
 
-def checked(folder: Path, *sources: Path) -> str:
-    """Return what mypy says of programs of users, who switch on the plugin, and annotate what they like."""
-    config = folder / "mypy.ini"
-    config.write_text(
-        "[mypy]\nplugins = saltwise.mypy_plugin\nignore_missing_imports = true\ncheck_untyped_defs = true\n"
-    )
-    cache = ROOT / ".mypy_cache" / "users"
-    arguments = ["--config-file", str(config), "--cache-dir", str(cache), "--scripts-are-modules"]
-    said, trouble, _ = api.run([*arguments, "--disable-error-code=no-redef", *map(str, sources)])
-    assert not trouble
-    return said
 
+@pytest.fixture(scope="module")
+def complaints(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What mypy says of the code of the docs, of a wrong program, and of the benchmarks.
 
-def test_mypy_accepts_the_code_of_the_docs(tmp_path: Path) -> None:
-    sources = []
+    All else is checked as `make lint` does, so mypy knows from there what pyspark and saltwise have.
+    """
+    folder = tmp_path_factory.mktemp("users")
+    programs = {"wrong": PREFACE + WRONG}
     for page in PAGES:
         blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
         if blocks:
-            source = tmp_path / f"{'_'.join(page.relative_to(ROOT).with_suffix('').parts).replace('-', '_')}.py"
-            source.write_text("\n".join([PREFACE, *blocks]))
-            sources.append(source)
-    assert len(sources) > 5
-    assert checked(tmp_path, *sources).startswith("Success")
+            name = "_".join(page.relative_to(ROOT).with_suffix("").parts).replace("-", "_")
+            programs[name] = "\n".join([PREFACE, *blocks])
+    assert len(programs) > 6
+    (folder / "users").mkdir()
+    for name, program in programs.items():
+        (folder / "users" / f"{name}.py").write_text(program)
+    config = ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    for section in [section for section in config.sections() if not section.startswith("mypy")]:
+        config.remove_section(section)
+    config["mypy"]["mypy_path"] = f"python, {folder}, benchmarks"
+    config["mypy-users.*"] = AS_USERS_HAVE_IT
+    with (folder / "mypy.ini").open("w") as file:
+        config.write(file)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        arguments = ["--config-file", str(folder / "mypy.ini"), "--no-error-summary", "--no-pretty"]
+        printed, trouble, _ = api.run([*arguments, str(folder / "users"), *map(str, BENCHMARKS)])
+    assert not trouble
+    return printed.splitlines()
 
 
-def test_mypy_refuses_a_wrong_strategy_and_an_option_without_use(tmp_path: Path) -> None:
-    source = tmp_path / "wrong.py"
-    source.write_text(PREFACE + WRONG)
-    said = checked(tmp_path, source)
-    assert len(re.findall(r"error: No overload variant of \"skew_groupby\"", said)) == 3, said
+def test_mypy_accepts_the_code_of_the_docs_and_refuses_wrong_options(complaints: list[str]) -> None:
+    of_users = [line for line in complaints if "/users/" in line and ": error: " in line]
+    assert [line for line in of_users if "/wrong.py:" not in line] == []
+    assert len([line for line in of_users if 'No overload variant of "skew_groupby"' in line]) == 3, of_users
+
+
+def test_benchmarks_use_only_names_that_exist(complaints: list[str]) -> None:
+    assert [line for line in complaints if line.endswith("[attr-defined]")] == []
 
 
 @pytest.mark.full
@@ -70,8 +96,3 @@ def test_pyright_finds_types_for_the_public_api() -> None:
     run = subprocess.run([*command, "--verifytypes", "saltwise"], capture_output=True, text=True, env=environment)
     score = json.loads(run.stdout)["typeCompleteness"]["completenessScore"]
     assert score >= 0.95
-
-
-def test_benchmarks_ask_only_for_what_there_is(tmp_path: Path) -> None:
-    said = checked(tmp_path, *sorted((ROOT / "benchmarks").glob("*.py")))
-    assert [line for line in said.splitlines() if line.endswith("[attr-defined]")] == []

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pyspark.sql import SparkSession
 
-from saltwise.errors import SaltwiseError, SaltwiseValueError
-from saltwise.spark.reports.explain import Explanation, explain
+from saltwise.errors import SaltwiseError
+from saltwise.spark.reports.explain import explain
 from saltwise.strategies import STRATEGIES
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def session(spark: SparkSession) -> SparkSession:
     session = spark.newSession()
     session.conf.set("spark.sql.shuffle.partitions", "4")
@@ -18,97 +20,80 @@ def session(spark: SparkSession) -> SparkSession:
     return session
 
 
-def test_rewritten(session: SparkSession) -> None:
-    found = explain(session, "SELECT k, collect_list(v) FROM t GROUP BY k", strategy="split")
-    assert "Skew" not in found.stock
-    assert "SkewSplit" in found.ours
-    assert found.reason == "Rewritten: rows are shuffled once by key, and partitions that get too many are split, n=4."
+LISTS, COUNTS = "SELECT k, collect_list(v) FROM t GROUP BY k", "SELECT k, count(*) FROM t GROUP BY k"
+DISTINCT_LISTS = (
+    "SELECT m, count(DISTINCT all) FROM (SELECT k, v % 3 AS m, collect_list(v) AS all FROM t GROUP BY k, m) GROUP BY m"
+)
+SPLIT = "Rewritten: rows are shuffled once by key, and partitions that get too many are split, n=4."
+DISTINCT = "Left alone: a DISTINCT aggregate has phases of its own."
 
 
-def test_strategy_and_partitions(session: SparkSession) -> None:
-    found = explain(session, "SELECT k, count(*) FROM t GROUP BY k;", strategy="pkg", partitions=7)
-    assert found.reason == "Rewritten: rows go to their worker by pkg, n=7."
+@pytest.mark.parametrize(
+    ("query", "options", "reason"),
+    [
+        (LISTS, {"strategy": "split"}, SPLIT),
+        (f"{COUNTS};", {"strategy": "pkg", "partitions": 7}, "Rewritten: rows go to their worker by pkg, n=7."),
+        (
+            LISTS,
+            {"strategy": "offgreedy"},
+            "Rewritten: groups stay whole, and each key is placed on one worker, n=4.",
+        ),
+        (
+            f"-- comment\n{COUNTS} -- another",
+            {},
+            "Left alone: the states of count have a fixed size, and the map side already combines them; "
+            "name a strategy to rewrite all the same.",
+        ),
+        (DISTINCT_LISTS, {"strategy": "split"}, f"{SPLIT}\n{DISTINCT}"),
+        ("SELECT * FROM t", {}, "Left alone: there is no GROUP BY in the query."),
+        (
+            COUNTS.replace("SELECT", "SELECT /*+ SKEW_GROUPBY(pkg) */"),
+            {},
+            "Rewritten: rows go to their worker by pkg, n=4.",
+        ),
+    ],
+)
+def test_the_reason_says_what_was_rewritten_and_what_was_left_alone(
+    session: SparkSession, query: str, options: dict[str, Any], reason: str
+) -> None:
+    found = explain(session, query, **options)
+    assert found.reason == reason
+    # Ours alone has nodes of Saltwise, with a hint in the query too.
+    assert not any(node in found.stock for node in ("Skew", "placement("))
+    assert any(node in found.ours for node in ("SkewSplit", "SkewRoute", "placement(")) == ("Rewritten" in reason)
 
 
-def test_placed(session: SparkSession) -> None:
-    found = explain(session, "SELECT k, collect_list(v) FROM t GROUP BY k", strategy="offgreedy")
-    assert found.reason == "Rewritten: groups stay whole, and each key is placed on one worker, n=4."
-
-
-def test_left_alone(session: SparkSession) -> None:
-    found = explain(session, "-- comment\nSELECT k, count(*) FROM t GROUP BY k -- another")
-    assert found.reason == (
-        "Left alone: the states of count have a fixed size, and the map side already combines them; "
-        "name a strategy to rewrite all the same."
-    )
-    assert "SkewRoute" not in found.ours
-
-
-def test_several_aggregates_have_several_reasons(session: SparkSession) -> None:
-    inner = "SELECT k, v % 3 AS m, collect_list(v) AS all FROM t GROUP BY k, m"
-    found = explain(session, f"SELECT m, count(DISTINCT all) FROM ({inner}) GROUP BY m", strategy="split")
-    assert [line.split(":")[0] for line in found.reason.split("\n")] == ["Rewritten", "Left alone"]
-
-
-def test_no_group_by(session: SparkSession) -> None:
-    found = explain(session, "SELECT * FROM t")
-    assert found.reason == "Left alone: there is no GROUP BY in the query."
-
-
-def test_a_hint_counts_only_on_our_side(session: SparkSession) -> None:
-    found = explain(session, "SELECT /*+ SKEW_GROUPBY(pkg) */ k, count(*) FROM t GROUP BY k")
-    assert "Skew" not in found.stock
-    assert found.reason == "Rewritten: rows go to their worker by pkg, n=4."
-
-
-def test_session_stays_as_it_was(session: SparkSession) -> None:
+def test_explain_leaves_the_confs_of_the_session_as_they_were(session: SparkSession) -> None:
     session.conf.set("spark.saltwise.partitions", "5")
-    explain(session, "SELECT k, count(*) FROM t GROUP BY k", strategy="pkg", partitions=7)
+    explain(session, COUNTS, strategy="pkg", partitions=7)
     assert session.conf.get("spark.saltwise.partitions") == "5"
+    session.conf.unset("spark.saltwise.partitions")
     for name in ("spark.saltwise.enabled", "spark.sql.optimizer.disableHints"):
         assert session.conf.get(name, None) is None
 
 
 @pytest.mark.parametrize(
-    ("query", "message"),
+    ("query", "options", "message"),
     [
-        ("", "the query is empty; it must be one SELECT."),
-        ("SELECT kk FROM t", "column is 'kk'; it must be one of k, v; did you mean 'k'?"),
-        ("SELECT k FROM tt", "table is 'tt'; it must be one of t; did you mean 't'?"),
-        ("SELECT nope(k) FROM t", None),
-        ("SELECT count(k FROM t", "Spark refuses the query: Syntax error at or near 'FROM'."),
-        ("DROP VIEW t", "Spark refuses the query: Syntax error at or near 'DROP'."),
+        ("", {}, "the query is empty; it must be one SELECT."),
+        ("SELECT k FROM t", {"partitions": 0}, "partitions is 0; it must be a whole number of at least 1."),
+        ("SELECT kk FROM t", {}, "column is 'kk'; it must be one of k, v; did you mean 'k'?"),
+        ("SELECT k FROM tt", {}, "table is 'tt'; it must be one of t; did you mean 't'?"),
+        ("SELECT nope(k) FROM t", {}, None),
+        ("SELECT count(k FROM t", {}, "Spark refuses the query: Syntax error at or near 'FROM'."),
+        ("DROP VIEW t", {}, "Spark refuses the query: Syntax error at or near 'DROP'."),
         (
             "SELECT /*+ SKEW_GROUPBY(pgk) */ k, count(*) FROM t GROUP BY k",
+            {},
             f"strategy is 'pgk'; it must be one of {', '.join(STRATEGIES)}; did you mean 'pkg'?",
         ),
     ],
 )
-def test_refused(session: SparkSession, query: str, message: str | None) -> None:
+def test_a_query_that_spark_cannot_plan_is_refused_in_one_sentence(
+    session: SparkSession, query: str, options: dict[str, Any], message: str | None
+) -> None:
     with pytest.raises(SaltwiseError) as error:
-        explain(session, query)
+        explain(session, query, **options)
     assert "\n" not in str(error.value)
-    if message is not None:
-        assert str(error.value) == message
-    assert session.table("t").count() == 9
-
-
-def test_options_are_checked_first(session: SparkSession) -> None:
-    with pytest.raises(SaltwiseValueError, match="partitions is 0; it must be a whole number"):
-        explain(session, "SELECT k FROM t", partitions=0)
-
-
-def test_prints_side_by_side() -> None:
-    stock = "== Physical Plan ==\nHashAggregate(keys=[k#1L])\n+- Exchange a\n   +- *(1) Scan [k#1L] Batched: x"
-    ours = "== Physical Plan ==\nHashAggregate(keys=[k#1L])\n+- SkewRoute [k#1L], pkg, n=4\n   +- *(1) Scan"
-    found = Explanation(stock, ours, "Rewritten: because.")
-    lines = str(found).split("\n")
-    assert [cell.strip() for cell in lines[1].strip("┃").split("┃")] == ["stock Spark", "Saltwise"]
-    assert [[cell.rstrip() for cell in line.strip("│").split("│")] for line in lines[3:6]] == [
-        [" HashAggregate(keys=[k])", " HashAggregate(keys=[k])"],
-        [" +- Exchange a", " +- SkewRoute [k], pkg, n=4"],
-        ["  +- Scan [k]", "  +- Scan"],
-    ]
-    assert lines[-1] == "Rewritten: because."
-    assert "<pre>HashAggregate(keys=[k])\n+- Exchange a" in found._repr_html_()
-    assert found._repr_html_().endswith("<p>Rewritten: because.</p>")
+    assert message in (None, str(error.value))
+    assert session.table("t").columns == ["k", "v"]

@@ -112,7 +112,7 @@ def found_in(events: Iterable[Event]) -> list[Finding]:
     return findings(executions(lines, with_keys=True))
 
 
-def test_a_hot_task_is_found_in_a_log_that_stops_before_its_stage_has_ended() -> None:
+def test_a_hot_task_is_found_before_its_stage_has_ended() -> None:
     [found] = found_in([*started(aggregate()), *hot()])
     assert (found.kind, found.keys, found.tasks, found.slowest) == (Kind.AGGREGATE, ["k"], 16, 100.0)
 
@@ -123,7 +123,7 @@ def test_adaptive_execution_may_have_left_few_tasks(tasks: int) -> None:
     assert found.rows == 1000
 
 
-def test_one_task_is_skewed_if_it_has_more_than_adaptive_execution_would_join() -> None:
+def test_one_task_is_skewed_if_adaptive_execution_would_not_join_so_much() -> None:
     assert found_in([*started(aggregate()), task(100_000, 10_000, 0, size=60 << 20)]) == []
     [found] = found_in([*started(aggregate()), task(100_000, 10_000, 0, size=70 << 20)])
     assert found.gain == (0.0, 87.5)
@@ -131,7 +131,7 @@ def test_one_task_is_skewed_if_it_has_more_than_adaptive_execution_would_join() 
     assert found_in([*started(once), task(100_000, 10_000, 0, size=70 << 20)]) == []
 
 
-def test_a_hot_task_that_ran_in_another_attempt_of_its_stage_is_found_and_counts_once() -> None:
+def test_a_hot_task_of_another_attempt_counts_once() -> None:
     lost = task(500, 0, 15, reason={"Reason": "FetchFailed"})
     [found] = found_in([*started(aggregate()), *hot()[:-1], lost, task(100_000, 10_000, 15, attempt=1)])
     assert (found.tasks, found.unfinished) == (16, False)
@@ -139,7 +139,7 @@ def test_a_hot_task_that_ran_in_another_attempt_of_its_stage_is_found_and_counts
     assert (again.tasks, again.slowest) == (16, 90.0)
 
 
-def test_a_task_that_somebody_killed_after_an_hour_is_found() -> None:
+def test_a_task_that_was_killed_after_an_hour_is_found() -> None:
     killed = task(3_600_000, 0, 15, reason={"Reason": "TaskKilled", "Kill Reason": "Stage cancelled"})
     [found] = found_in([*started(aggregate()), *hot()[:-1], killed])
     assert (found.slowest, found.unfinished) == (3600.0, True)
@@ -157,7 +157,7 @@ def test_a_task_that_still_runs_is_found() -> None:
     assert (found.slowest, found.unfinished) == (600.0, True)
 
 
-def test_executors_that_die_of_one_partition_are_found_and_those_that_all_die_are_not() -> None:
+def test_executors_that_die_of_one_partition_are_found() -> None:
     lost = {"Reason": "ExecutorLostFailure", "Loss Reason": "The executor with id 2 exited with exit code 137(SIGKILL)"}
     failed = [task(1000, 0, 15, reason=lost) for _ in range(4)]
     [found] = found_in([*started(aggregate()), *hot()[:-1], *failed])
@@ -171,7 +171,7 @@ def test_a_task_that_lost_against_its_copy_is_no_failure() -> None:
     assert (found.failures, found.unfinished) == ({}, False)
 
 
-def test_batches_of_a_stream_are_one_finding_whose_gain_is_that_of_all() -> None:
+def test_the_batches_of_a_stream_are_one_finding() -> None:
     events = []
     for i in range(50):
         batch = f"clicks\nid = 1\nrunId = 2\nbatch = {i}"
@@ -182,7 +182,7 @@ def test_batches_of_a_stream_are_one_finding_whose_gain_is_that_of_all() -> None
     assert 20 < found.gain.most < 40
 
 
-def test_a_window_that_keeps_first_rows_has_the_keys_of_the_window_and_no_help() -> None:
+def test_nothing_helps_a_window_that_keeps_first_rows() -> None:
     limit = node("WindowGroupLimit", "WindowGroupLimit [u#1], [t#2 DESC], row_number(), 1, Final", [5], exchange())
     window = node("Window", "Window [row_number() AS rn#9], [u#1], [t#2 DESC]", [4], limit)
     [found] = found_in([*started(window), *hot()])
@@ -190,7 +190,7 @@ def test_a_window_that_keeps_first_rows_has_the_keys_of_the_window_and_no_help()
     assert found.advice.startswith("nothing helps: Spark drops most rows")
 
 
-def test_a_repartition_that_the_query_asked_for_is_named_and_not_the_aggregate_above_it() -> None:
+def test_a_repartition_of_the_query_is_named_before_the_aggregate_above() -> None:
     partial = node(
         "HashAggregate",
         "HashAggregate(keys=[d#5], functions=[partial_sum(v#2)])",
@@ -242,7 +242,7 @@ def test_the_advice_for_an_aggregate_is_what_would_change_its_plan(
 
 
 @pytest.mark.parametrize("functions", ["sum(v#2)", "percentile(v#2)"])
-def test_keys_may_have_any_signs_in_them(functions: str) -> None:
+def test_keys_may_have_any_characters(functions: str) -> None:
     of = "Object" if functions.startswith("percentile") else ""
     keyed = f"keys=[{{a#1, %s %{{0}}#2], functions=[{functions}]"
     [found] = found_in([*started(aggregate(keyed, of=of)), *hot()])
@@ -255,7 +255,7 @@ def test_an_aggregate_of_a_stream_needs_a_strategy_that_is_named() -> None:
     assert found.advice.startswith("write /*+ SKEW_GROUPBY(dchoices) */")
 
 
-def test_a_window_over_a_join_needs_a_cache_before_its_keys_are_placed() -> None:
+def test_a_window_over_a_join_needs_a_cache_first() -> None:
     join = node("BroadcastHashJoin", "BroadcastHashJoin [a#1], [b#2], Inner, BuildRight", [8], SCAN)
     window = node("Window", "Window [rank() AS r#9], [k#1], [t#2]", [4], exchange(child=join))
     [found] = found_in([*started(window), *hot()])
@@ -304,7 +304,7 @@ JOIN = "spark.sql.adaptive.skewJoin"
         ),
     ],
 )
-def test_the_advice_for_a_join_names_each_conf_that_keeps_spark_from_splitting_it(
+def test_the_advice_for_a_join_names_the_confs_that_split_it(
     kind: str, megabytes: tuple[int, int], conf: dict[str, str], advice: str
 ) -> None:
     join = node("SortMergeJoin", f"SortMergeJoin [k#1], [k#2], {kind}", [4], exchange(), exchange(read=91))
@@ -323,14 +323,14 @@ def test_a_join_of_streams_has_state_to_move() -> None:
     )
 
 
-def test_of_two_shuffles_in_a_stage_the_one_counts_from_which_the_slowest_task_read() -> None:
+def test_of_two_shuffles_the_one_that_the_slowest_task_read_counts() -> None:
     one = aggregate("keys=[a#1], functions=[collect_list(v#2)]", exchange(read=90))
     other = aggregate("keys=[b#1], functions=[collect_list(v#2)]", exchange(read=91))
     [found] = found_in([*started(node("Union", "Union", [], one, other)), *hot(updates={90: 3, 91: 9_997})])
     assert found.keys == ["b"]
 
 
-def test_functions_over_groups_in_scala_and_r_are_not_taken_for_python() -> None:
+def test_group_maps_in_scala_and_r_are_not_taken_for_python() -> None:
     for text in ("MapGroups f, value#3: int, [value#3], [id#1L], obj#5", "FlatMapGroupsInR [1, 2], [4], [], [k#1]"):
         plan = node(text.split(" ")[0], text, [4], exchange())
         [found] = found_in([*started(plan), *hot()])
@@ -344,7 +344,7 @@ def test_a_key_that_spark_computes_goes_by_its_expression() -> None:
     assert found.keys == ["upper(k)"]
 
 
-def test_cores_are_those_that_tasks_had_while_the_stage_ran() -> None:
+def test_the_cores_are_those_of_the_time_of_the_stage() -> None:
     conf = {"Event": "SparkListenerEnvironmentUpdate", "Spark Properties": {"spark.task.cpus": "4"}}
     later = {"Event": "SparkListenerExecutorAdded", "Executor ID": "2", "Executor Info": {"Total Cores": 200}}
     [found] = found_in([conf, *started(aggregate()), *hot(), later])
@@ -363,7 +363,7 @@ def test_hot_keys_belong_to_the_group_by_that_has_them() -> None:
     assert found.hot_keys == ["UA (10,000 rows)"]
 
 
-def test_what_a_finding_says_stands_in_the_terminal_the_page_and_the_json(tmp_path: Path) -> None:
+def test_the_terminal_the_page_and_the_json_say_the_same(tmp_path: Path) -> None:
     lost = {"Reason": "ExceptionFailure", "Class Name": "java.lang.OutOfMemoryError", "Description": "<b>heap</b>"}
     events = [*CLUSTER, *started(aggregate()), task(1000, 10_000, 15, reason=lost), *hot()]
     log = tmp_path / "app-1"

@@ -1,4 +1,4 @@
-"""The examples in the docstrings of every module run."""
+"""The examples in docstrings run; those that need a session do in tests/docs/test_session_docstrings.py."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 import saltwise
 
@@ -32,12 +30,6 @@ def takes_a_session(module: str) -> bool:
 
 
 WITH_A_SESSION = [module for module in MODULES if takes_a_session(module)]
-
-
-@pytest.mark.parametrize("module", WITH_A_SESSION)
-def test_the_examples_of_docstrings_run(spark: SparkSession, module: str) -> None:
-    df = spark.createDataFrame([("a",), ("a",), ("b",)], "k string")
-    assert doctest.testmod(import_module(module), extraglobs={"spark": spark, "df": df, "F": F}).failed == 0
 
 
 @pytest.mark.parametrize("module", sorted({*MODULES} - {*WITH_A_SESSION}))

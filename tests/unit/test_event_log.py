@@ -129,7 +129,7 @@ def test_a_folder_with_links_to_itself_is_read_once(tmp_path: Path) -> None:
     assert [log.path.name for log in event_logs(tmp_path)] == ["app-1"]
 
 
-def test_what_is_no_log_is_refused_or_passed_over(tmp_path: Path) -> None:
+def test_a_file_that_is_no_log_is_refused_or_passed_over(tmp_path: Path) -> None:
     for path, why in (
         (tmp_path / "none", "it is not there"),
         (tmp_path, "the folder has no event log"),
@@ -148,9 +148,7 @@ def test_what_is_no_log_is_refused_or_passed_over(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.integers(1, 10_000), min_size=1, max_size=60), st.integers(1, 16))
-def test_even_tasks_are_never_slower_than_the_best_schedule_and_the_gain_is_a_range(
-    millis: list[int], cores: int
-) -> None:
+def test_even_tasks_are_never_slower_than_the_best_schedule(millis: list[int], cores: int) -> None:
     now, even = makespan(millis, cores), evened(millis, cores)
     assert even.least <= now + 1e-9
     assert now <= sum(millis) / 1000 + 1e-9
@@ -161,7 +159,7 @@ def node(name: str, text: str = "", metrics: tuple[int, ...] = (), *children: Pl
     return PlanNode(name, text or name, frozenset(metrics), children)
 
 
-def test_a_stage_is_known_by_its_accumulators_and_its_operator_by_the_exchange_below() -> None:
+def test_a_stage_is_known_by_its_accumulators() -> None:
     scan = node("Scan parquet", "", (1,))
     partial = node("ObjectHashAggregate", "ObjectHashAggregate(keys=[k#1], functions=[partial_x])", (2,), scan)
     read = node("AQEShuffleRead", "", (5,), node("ShuffleQueryStage", "", (), node("Exchange", "", (3,), partial)))
@@ -199,7 +197,7 @@ def test_the_keys_of_an_operator_are_those_of_its_plan(name: str, text: str, kin
     assert keys_of(node(name, text), node(name, text)) == keys
 
 
-def test_texts_of_a_plan_are_read_in_time_that_grows_with_their_length() -> None:
+def test_a_long_plan_is_read_in_linear_time() -> None:
     letters, calls = "x" * 10**6, "f(" * 300_000
     one = node("ObjectHashAggregate", f"ObjectHashAggregate(keys=[{letters}], functions=[{calls}])")
     assert keys_of(one, one) == [letters]
@@ -244,7 +242,7 @@ def test_a_plan_of_too_many_operators_is_passed_over() -> None:
     assert list(executions(executed(sparkPlanInfo=scan | {"children": [scan] * 10_000}))) == []
 
 
-def test_a_text_is_shown_without_what_a_terminal_takes_as_an_order() -> None:
+def test_a_text_is_shown_without_orders_to_the_terminal() -> None:
     [execution] = executions(executed(description="a\x1b[31m\ud800\nb"))
     assert execution.description == "a [31m \nb"
 

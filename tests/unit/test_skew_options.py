@@ -1,0 +1,64 @@
+"""Options of a group-by: what is refused, and how the hint spells the others."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from saltwise import SaltwiseValueError
+from saltwise.options import SkewOptions, hot_json
+from saltwise.strategies import STRATEGIES
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"strategy": "dchoise"},
+            f"strategy is 'dchoise'; it must be one of {', '.join(STRATEGIES)}; did you mean 'dchoices'?",
+        ),
+        ({"partitions": 0}, "partitions is 0; it must be a whole number of at least 1."),
+        ({"partitions": 2.5}, "partitions is 2.5; it must be a whole number of at least 1."),
+        ({"theta": 0}, "theta is 0; it must be a share above 0 and at most 1."),
+        ({"theta": "x"}, "theta is 'x'; it must be a share above 0 and at most 1."),
+        ({"epsilon": 1.0}, "epsilon is 1.0; it must be a share between 0 and 1."),
+        ({"choices": 1}, "choices is 1; it must be a whole number of at least 2."),
+        (
+            {"choices": 9, "partitions": 8},
+            "choices is 9; it must be a whole number from 2 to the 8 partitions.",
+        ),
+        (
+            {"sketch_capacity": 10, "theta": 0.01},
+            "sketch_capacity is 10; it must be a whole number from 1/theta = 100 to 16777216.",
+        ),
+    ],
+)
+def test_a_wrong_option_is_refused_in_one_sentence(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(SaltwiseValueError) as error:
+        SkewOptions(**options)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("hot", "message"),
+    [
+        ([], "hot is empty; name at least one key, or leave hot out."),
+        ("UA", "hot is 'UA'; it must be a list of keys, or a dict from key to share."),
+        ({"UA": 2}, "share of a hot key is 2; it must be above 0 and at most 1."),
+    ],
+)
+def test_wrong_hot_keys_are_refused_in_one_sentence(hot: object, message: str) -> None:
+    with pytest.raises(SaltwiseValueError) as error:
+        hot_json(hot)
+    assert str(error.value) == message
+
+
+def test_options_are_spelled_as_the_hint_reads_them() -> None:
+    options = SkewOptions("DChoices", partitions=7, theta=0.5, sketch_capacity=8)
+    assert options.hint() == ["dchoices", "partitions=7", "theta=0.5", "sketch.capacity=8"]
+
+
+def test_hot_keys_of_several_columns_are_tuples() -> None:
+    assert hot_json([("UA", None, Decimal("1.5"))]) == '[{"key": ["UA", null, "1.5"]}]'
