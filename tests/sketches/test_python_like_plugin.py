@@ -111,7 +111,6 @@ def test_workers_are_those_of_the_plugin_message_by_message(spark: SparkSession)
         assert list(workers) == route(streams[key], scheme, n, sources=sources).tolist(), (scheme, key)
 
 
-@pytest.mark.classic("call the plugin's classes")
 def test_python_and_the_plugin_find_the_same_d(spark: SparkSession) -> None:
     context = SparkContext.getOrCreate()
     solve = context._jvm.org.apache.spark.sql.saltwise.routing.FindOptimalChoices.apply  # type: ignore[union-attr]
@@ -135,7 +134,6 @@ def test_python_and_the_plugin_hash_a_key_to_the_same_worker(spark: SparkSession
     assert [row.w for row in rows] == [worker(row.h, 1, 17) for row in rows]
 
 
-@pytest.mark.classic("call the plugin's classes")
 def test_python_and_the_plugin_have_the_same_strategies(spark: SparkSession) -> None:
     strategies: Any = SparkContext._jvm.org.apache.spark.sql.saltwise.Strategies  # type: ignore[union-attr]
     assert list(STRATEGIES) == strategies.names().mkString(" ").split()
