@@ -141,7 +141,7 @@ def test_placed_groups_go_by_the_confs_of_the_session(
     assert asked == [("rows^2", 50), ("bytes", 50), ("rows", 10_000)]
 
 
-def test_keys_that_weigh_more_by_the_cost_of_the_session_are_placed_so(rows: DataFrame, with_conf: WithConf) -> None:
+def test_keys_are_placed_by_the_cost_of_the_session(rows: DataFrame, with_conf: WithConf) -> None:
     heavy = rows.selectExpr("k", "if(k = 3, 1000, 1) AS bytes")
     with with_conf({"spark.saltwise.placement.cost": "bytes"}):
         json = partition_function_json(Grouping(heavy, ("k",), SkewOptions("readj", partitions=4)))

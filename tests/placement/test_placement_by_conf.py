@@ -94,7 +94,7 @@ def test_group_maps_that_ask_for_placement_have_it_however_small_they_are(rows: 
         assert exchanges(skew_groupby(rows, "k").applyInPandas(summed, SUMMED)) == ["placement"]
 
 
-def test_a_window_that_keeps_few_rows_of_a_group_drops_the_others_first(rows: DataFrame, with_conf: WithConf) -> None:
+def test_a_window_that_keeps_few_rows_drops_the_others_first(rows: DataFrame, with_conf: WithConf) -> None:
     ranked = F.row_number().over(Window.partitionBy("k").orderBy("v", "f", "s"))
     with with_conf(TOGGLE):
         assert "placement" not in plan(rows.withColumn("rank", ranked).where("rank < 3"))

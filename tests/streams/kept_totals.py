@@ -36,7 +36,7 @@ def expected(rows: Rows) -> set[tuple[Any, ...]]:
     return {(key, len(values), sum(values), max(values)) for key, values in groups.items()}
 
 
-def found(state: DataFrame) -> set[tuple[Any, ...]]:
+def rows_of(state: DataFrame) -> set[tuple[Any, ...]]:
     rows = [tuple(row) for row in state.collect()]
     assert len(rows) == len(set(rows))
     return set(rows)

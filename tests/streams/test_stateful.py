@@ -18,7 +18,7 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from tests.streams.kept_totals import Rows, expected, files_of, found, table, totals
+from tests.streams.kept_totals import Rows, expected, files_of, rows_of, table, totals
 
 from saltwise import StatefulAggregate
 
@@ -79,7 +79,7 @@ def test_batches_with_drifting_heads_on_8_then_12_then_8_workers(
         batch = batch_of(number, rng)
         rows += batch
         aggregate.update(table(spark, batch), number)
-        assert found(aggregate.state(spark)) == expected(rows), number
+        assert rows_of(aggregate.state(spark)) == expected(rows), number
         report = aggregate.report
         assert report is not None
         assert report.function.workers == (12 if grown <= number < shrunk else 8)
@@ -122,7 +122,7 @@ def stopping(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, at: int) -> I
 
 @light
 @pytest.mark.slow
-def test_a_batch_stopped_between_two_writes_is_whole_or_absent_and_counts_once(
+def test_a_stopped_batch_is_whole_or_absent_and_counts_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = random.Random(1)
@@ -144,9 +144,9 @@ def test_a_batch_stopped_between_two_writes_is_whole_or_absent_and_counts_once(
             else:
                 break
         committed = "after replace" in writes
-        assert found(totals(path, workers=6).state(spark)) == (after if committed else before), writes
+        assert rows_of(totals(path, workers=6).state(spark)) == (after if committed else before), writes
         totals(path, workers=6).update(table(spark, batches[2]), 2)
-        assert found(totals(path, workers=6).state(spark)) == after, writes
+        assert rows_of(totals(path, workers=6).state(spark)) == after, writes
     kinds = {stop.split()[1] for stop in stops}
     assert kinds == {"parquet", "fsync", "replace", "rmtree"}
     assert len(stops) >= 8
@@ -159,9 +159,9 @@ def test_half_of_the_files_of_a_stopped_batch_are_written_again(spark: SparkSess
     half.mkdir(parents=True)
     (half / "part-00000-half.snappy.parquet").write_bytes(b"PAR1")
     (tmp_path / "commit.json.part").write_text("{")
-    assert found(totals(tmp_path).state(spark)) == expected(first)
+    assert rows_of(totals(tmp_path).state(spark)) == expected(first)
     totals(tmp_path).update(table(spark, second), 1)
-    assert found(totals(tmp_path).state(spark)) == expected(first + second)
+    assert rows_of(totals(tmp_path).state(spark)) == expected(first + second)
 
 
 def test_a_stream_that_replays_its_last_batch_counts_it_once(spark: SparkSession, tmp_path: Path) -> None:
@@ -185,12 +185,12 @@ def test_a_stream_that_replays_its_last_batch_counts_it_once(spark: SparkSession
         )
     run()
     every = [*rows, *((key, value + 1) for key, value in rows)]
-    assert found(totals(state).state(spark)) == expected(every)
+    assert rows_of(totals(state).state(spark)) == expected(every)
     for name in "1", ".1.crc":
         (checkpoint / "commits" / name).unlink()  # as where the driver is lost before Spark notes the end of the batch
     run()
     assert calls.read_text() == "0 1 1 "
-    assert found(totals(state).state(spark)) == expected(every)
+    assert rows_of(totals(state).state(spark)) == expected(every)
 
 
 def test_a_batch_that_was_there_and_any_before_it_change_nothing(spark: SparkSession, tmp_path: Path) -> None:
@@ -202,9 +202,7 @@ def test_a_batch_that_was_there_and_any_before_it_change_nothing(spark: SparkSes
     assert files_of(tmp_path) == before
 
 
-def test_only_workers_with_rows_are_written_and_old_files_go_after_two_batches(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_only_workers_with_rows_are_written_and_old_files_go(spark: SparkSession, tmp_path: Path) -> None:
     rows: Rows = [(f"k{i}", i) for i in range(40)]
     aggregate = totals(tmp_path, workers=4, max_migration=1e-9)  # nothing moves
     aggregate.update(table(spark, rows), 0)
@@ -212,12 +210,12 @@ def test_only_workers_with_rows_are_written_and_old_files_go_after_two_batches(
     before = aggregate.state(spark)
     aggregate.update(table(spark, [("k1", 1)]), 1)
     assert units_written(tmp_path) == {"version=0000000001": 4, "version=0000000002": 1}
-    assert found(before) == expected(rows)  # its files are still there
+    assert rows_of(before) == expected(rows)  # its files are still there
     aggregate.update(table(spark, [("k1", 1)]), 2)
     assert units_written(tmp_path) == {"version=0000000001": 3, "version=0000000002": 1, "version=0000000003": 1}
     aggregate.update(table(spark, []), 3)
     assert units_written(tmp_path) == {"version=0000000001": 3, "version=0000000003": 1}
-    assert found(aggregate.state(spark)) == expected([*rows, ("k1", 1), ("k1", 1)])
+    assert rows_of(aggregate.state(spark)) == expected([*rows, ("k1", 1), ("k1", 1)])
 
 
 @light
@@ -238,7 +236,7 @@ def test_the_report_counts_the_groups_and_rows_that_moved(spark: SparkSession, t
     moved = int((first.function.place(keys) != second.function.place(keys)).sum())
     assert (second.moved_keys, second.moved_rows) == (moved, 2.0 * moved)
     assert 0 < moved < 40
-    assert found(aggregate.state(spark)) == expected(rows)
+    assert rows_of(aggregate.state(spark)) == expected(rows)
     assert units_written(tmp_path)["version=0000000002"] == 3
 
 
@@ -257,7 +255,7 @@ def test_a_key_group_that_moves_keeps_its_files(spark: SparkSession, tmp_path: P
     assert 0 < report.moved_rows <= 200
     assert files_of(tmp_path / "version=0000000001") == before
     assert units_written(tmp_path)["version=0000000002"] == 1
-    assert found(aggregate.state(spark)) == expected([*rows, ("k1", 7)])
+    assert rows_of(aggregate.state(spark)) == expected([*rows, ("k1", 7)])
 
 
 @light
@@ -273,14 +271,14 @@ def test_a_batch_moves_no_more_than_the_budget(spark: SparkSession, tmp_path: Pa
         assert report.migration <= most
 
 
-def test_the_rows_of_a_heavy_key_lie_on_several_workers_and_count_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_heavy_key_lies_on_several_workers_and_counts_once(spark: SparkSession, tmp_path: Path) -> None:
     rows: Rows = [("hot" if i % 2 else f"k{i % 20}", i) for i in range(400)]
     aggregate = totals(tmp_path, workers=4, split=True)
     every: list[tuple[str | None, int]] = []
     for number in range(3):
         aggregate.update(table(spark, rows), number)
         every += rows
-        assert found(aggregate.state(spark)) == expected(every)
+        assert rows_of(aggregate.state(spark)) == expected(every)
     split = [int(folder.name.removeprefix("unit=")) for folder in tmp_path.glob("version=*/unit=-*")]
     assert sorted(set(split)) == [-4, -3, -2, -1]
 
@@ -309,7 +307,7 @@ def test_late_rows_are_left_out_and_old_groups_go(spark: SparkSession, tmp_path:
         rows = ", ".join(f"('{key}', {value}, timestamp_seconds({at}))" for key, value, at in batch)
         aggregate.update(spark.sql(f"SELECT * FROM VALUES {rows} AS t(k, v, at)"), number)
         alive = [(key, value) for key, (values, seen) in state.items() if seen >= latest - 90 for value in values]
-        assert found(aggregate.state(spark)) == expected(alive), number
+        assert rows_of(aggregate.state(spark)) == expected(alive), number
 
 
 FUNCTIONS: dict[str, Callable[[], Column]] = {
@@ -335,9 +333,7 @@ FUNCTIONS: dict[str, Callable[[], Column]] = {
 }
 
 
-def test_every_function_and_keys_of_several_columns_agree_with_an_aggregate_from_scratch(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_every_function_agrees_with_an_aggregate_from_scratch(spark: SparkSession, tmp_path: Path) -> None:
     rows = spark.range(0, 90, 1, 2).selectExpr(
         "id % 5 = 0 OR id % 7 = 0 AS `a key`",
         "if(id % 6 = 0, NULL, if(id % 6 = 1, -0D, if(id % 6 = 2, 0D, double('nan')))) AS `x.y`",

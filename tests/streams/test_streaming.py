@@ -380,7 +380,7 @@ def test_each_aggregate_of_a_stream_has_metrics_of_its_own(source: Source, tmp_p
     assert sorted(key) == ["even", "k"]
 
 
-def test_rows_that_come_out_of_a_shuffle_are_put_into_a_repeatable_order(
+def test_rows_from_a_shuffle_are_put_into_a_repeatable_order(
     source: Source, tmp_path: Path, with_conf: WithConf
 ) -> None:
     for batch in range(2):

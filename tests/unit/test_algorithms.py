@@ -74,7 +74,7 @@ def test_uniform_keys_are_predicted_to_be_balanced(strategy: str) -> None:
     assert predict([], strategy, workers=20, theta=0.01) == pytest.approx(1)
 
 
-def test_a_key_with_half_of_the_rows_is_predicted_as_the_papers_say() -> None:
+def test_a_key_of_half_of_the_rows_is_predicted_by_the_papers() -> None:
     def of(strategy: str) -> float:
         return predict([(42, 0.5)], strategy, workers=100, theta=0.002)
 

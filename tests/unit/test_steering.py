@@ -43,7 +43,7 @@ UNEVEN = stage([400, 300, 200, 100], ["1", "1", "1", "1"])
 EVEN = stage([250, 250, 250, 250], ["1", "1", "2", "2"])
 
 
-def moved(steering: Steering, *batches: StateBatch) -> list[list[tuple[int, str]]]:
+def moves_after(steering: Steering, *batches: StateBatch) -> list[list[tuple[int, str]]]:
     """Return the moves after each batch, as partitions and where to."""
     return [[(move.partition, move.executor) for move in steering.after(each)] for each in batches]
 
@@ -51,7 +51,7 @@ def moved(steering: Steering, *batches: StateBatch) -> list[list[tuple[int, str]
 @pytest.mark.parametrize("planner", ["milp", "flux", "elb"])
 def test_a_round_comes_after_every_few_batches_and_evens_executors_out(planner: str) -> None:
     steering = Steering(SteeringOptions(planner, every=3))
-    rounds = moved(steering, *(batch(i, UNEVEN) for i in range(6)))
+    rounds = moves_after(steering, *(batch(i, UNEVEN) for i in range(6)))
     assert [bool(each) for each in rounds] == [False, False, True, False, False, True]
     assert {executor for _, executor in rounds[2]} == {"2"}
     report = steering.report("run")
@@ -73,7 +73,7 @@ def test_the_last_fifty_runs_are_known() -> None:
 
 def test_even_loads_stay_and_the_report_says_so() -> None:
     steering = Steering(SteeringOptions(every=1))
-    assert moved(steering, batch(0, EVEN)) == [[]]
+    assert moves_after(steering, batch(0, EVEN)) == [[]]
     report = steering.report("run")
     assert report is not None
     assert report.rounds[0].reason == "loads are even: max/mean is 1.00"
@@ -85,16 +85,16 @@ def test_a_round_moves_no_more_bytes_and_partitions_than_it_may() -> None:
         (SteeringOptions(max_migration="1m", every=1), 1),
         (SteeringOptions(max_moves=1, every=1), 1),
     ):
-        [moves] = moved(Steering(options), batch(0, UNEVEN))
+        [moves] = moves_after(Steering(options), batch(0, UNEVEN))
         assert len(moves) == most
-    [nothing] = moved(Steering(SteeringOptions(max_migration="1k", every=1)), batch(0, UNEVEN))
+    [nothing] = moves_after(Steering(SteeringOptions(max_migration="1k", every=1)), batch(0, UNEVEN))
     assert nothing == []
 
 
 def test_a_move_that_takes_longer_than_it_gains_is_not_made() -> None:
     quick = stage([4, 3, 2, 1], ["1", "1", "1", "1"], size=100 * MB)
     steering = Steering(SteeringOptions(every=1, max_migration="1g"))
-    assert moved(steering, batch(0, quick)) == [[]]
+    assert moves_after(steering, batch(0, quick)) == [[]]
     report = steering.report("run")
     assert report is not None
     assert report.rounds[0].reason == "even loads would gain 0.005 s in each of 1 batches, and a move takes longer"
@@ -108,7 +108,7 @@ def test_an_executor_that_leaves_is_emptied_at_once(leaving: str) -> None:
         steering.drain("2")
     if leaving == "gone":
         now = batch(0, stage([250] * 4, ["1", "1", "7", "7"]))
-    [moves] = moved(steering, now)
+    [moves] = moves_after(steering, now)
     assert {partition for partition, _ in moves} == {2, 3}
     assert {executor for _, executor in moves} <= {"1", "2"} - ({"2"} if leaving != "gone" else set())
 
@@ -116,14 +116,14 @@ def test_an_executor_that_leaves_is_emptied_at_once(leaving: str) -> None:
 @pytest.mark.parametrize("planner", ["milp", "albic", "flux", "elb", "uhlb"])
 def test_a_pinned_partition_moves_only_from_an_executor_that_leaves(planner: str) -> None:
     steering = Steering(SteeringOptions(planner, every=1))
-    [moves] = moved(steering, batch(0, UNEVEN, pinned=[0]))
+    [moves] = moves_after(steering, batch(0, UNEVEN, pinned=[0]))
     assert 0 not in {partition for partition, _ in moves}
-    [moves] = moved(Steering(SteeringOptions(planner, every=1)), batch(0, UNEVEN, pinned=[0], leaving="1"))
+    [moves] = moves_after(Steering(SteeringOptions(planner, every=1)), batch(0, UNEVEN, pinned=[0], leaving="1"))
     assert (0, "2") in moves
 
 
 def test_the_milp_plans_around_a_pinned_partition() -> None:
-    [moves] = moved(Steering(SteeringOptions("milp", every=1)), batch(0, UNEVEN, pinned=[0]))
+    [moves] = moves_after(Steering(SteeringOptions("milp", every=1)), batch(0, UNEVEN, pinned=[0]))
     assert [partition for partition, _ in moves] in ([1, 2], [1, 2, 3])
 
 
@@ -160,7 +160,7 @@ def test_rows_may_be_the_load() -> None:
 def test_it_says_how_many_executors_the_load_needs() -> None:
     busy = stage([900, 900, 900, 900], ["1", "1", "2", "2"])
     steering = Steering(SteeringOptions(every=2, utilisation=(0.3, 0.8)))
-    moved(steering, batch(0, busy), batch(1, busy))
+    moves_after(steering, batch(0, busy), batch(1, busy))
     report = steering.report("run")
     assert report is not None
     assert (report.needed or 0) > 2
@@ -169,7 +169,7 @@ def test_it_says_how_many_executors_the_load_needs() -> None:
 
 def test_a_query_that_changes_its_shape_is_seen_anew() -> None:
     steering = Steering(SteeringOptions(every=2))
-    moved(steering, batch(0, UNEVEN), batch(1, stage([10] * 8, ["1"] * 4 + ["2"] * 4)))
+    moves_after(steering, batch(0, UNEVEN), batch(1, stage([10] * 8, ["1"] * 4 + ["2"] * 4)))
     report = steering.report("run")
     assert report is not None
     assert report.partitions == 8
@@ -205,16 +205,16 @@ class Streams:
         return lambda *given: self.calls.append((name, *given))
 
 
-def told(number: int, *stages: dict[str, Any]) -> str:
+def batch_json(number: int, *stages: dict[str, Any]) -> str:
     executors = [{"id": each, "cores": 1, "leaving": False} for each in ("1", "2")]
     batch = {"run": "run", "batch": number, "ended": number, "executors": executors, "pinned": [], "stages": stages}
     return json.dumps(batch)
 
 
 def test_a_round_that_fails_is_told_and_the_next_one_is_made() -> None:
-    broken = told(0, dict(UNEVEN, millis=[-1, 0, 0, 0]))
+    broken = batch_json(0, dict(UNEVEN, millis=[-1, 0, 0, 0]))
     stop = threading.Event()
-    streams = Streams([broken, told(1, UNEVEN)], stop)
+    streams = Streams([broken, batch_json(1, UNEVEN)], stop)
     steering = Steering(SteeringOptions(every=1, window=1))
     follow(streams, steering, False, lambda run: True, stop)
     names = [call[0] for call in streams.calls]
@@ -225,7 +225,7 @@ def test_a_round_that_fails_is_told_and_the_next_one_is_made() -> None:
 
 def test_queries_that_are_not_wanted_are_left_alone() -> None:
     stop = threading.Event()
-    streams = Streams([told(0, UNEVEN)], stop)
+    streams = Streams([batch_json(0, UNEVEN)], stop)
     follow(streams, Steering(SteeringOptions(every=1)), False, lambda run: run == "another", stop)
     assert streams.calls == []
 
