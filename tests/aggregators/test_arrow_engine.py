@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -18,7 +14,6 @@ import saltwise
 from saltwise import SaltwiseError, SaltwiseValueError
 from saltwise.options import SettledOptions, SkewOptions, settle
 from saltwise.spark.two_phases.routing import routed, worker_numbers
-from saltwise.splitting.router import Router
 from saltwise.strategies import ROUTING
 
 if TYPE_CHECKING:
@@ -75,11 +70,11 @@ KEYS = {
         "array(struct(array(-0.0D))), array(struct(array(0.0D))), array(NULL), NULL",
         "NULL",
     ],
-    "collated": [
-        "'a' COLLATE UTF8_LCASE, 'A', 'b', NULL, 'É', 'é'",
-        "struct('a' COLLATE UTF8_LCASE, -0.0D), struct('A', 0.0D), struct(NULL, 1D), NULL",
-    ],
 }
+COLLATED = [
+    "'a' COLLATE UTF8_LCASE, 'A', 'b', NULL, 'É', 'é'",
+    "struct('a' COLLATE UTF8_LCASE, -0.0D), struct('A', 0.0D), struct(NULL, 1D), NULL",
+]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -96,30 +91,34 @@ def settled(strategy: str, workers: int = 4) -> SettledOptions:
 
 # The same answers
 
-CALLS = {
-    "sums": "sum(i), sum(l), sum(d), sum(f), sum(dec), sum(odd), sum(ds), sum(CAST(l AS STRING)), "
-    "sum(CAST(l AS DECIMAL(38, 0))), sum(CAST(l AS DECIMAL(20, 3)))",
-    "averages": "avg(i), avg(l), avg(d), mean(f), avg(odd), avg(dec), avg(CAST(l AS STRING))",
-    "counts": "count(*), count(1), count(i), count(i, s), count_if(t)",
-    "extremes": "min(id), max(i), min(d), max(odd), min(odd), max(dec), min(s), max(b), min(t), max(dt), min(ts), max(ds), "
-    "min(a), max(st), max_by(id, l), min_by(st, id), max_by(i, id)",
-    "bits and truth": "bit_and(l), bit_or(i), bit_xor(l), bool_and(t), every(t), bool_or(t), any(t), some(t)",
-    "any of equal values": "first(k), first(k, true), first_value(k + 1), any_value(k), any_value(k, true)",
-    "filters": "count(*) FILTER (WHERE t), count(i, s) FILTER (WHERE t), sum(i) FILTER (WHERE t) AS x, "
-    "avg(dec) FILTER (WHERE s = '(' OR t), max_by(id, l) FILTER (WHERE t), bool_or(t) FILTER (WHERE false), "
-    "avg(i) FILTER (WHERE false)",
-}
+CALLS = [
+    *("sum(i)", "sum(l)", "sum(d)", "sum(f)", "sum(dec)", "sum(odd)", "sum(ds)", "sum(CAST(l AS STRING))"),
+    *("sum(CAST(l AS DECIMAL(38, 0)))", "sum(CAST(l AS DECIMAL(20, 3)))"),
+    *("avg(i)", "avg(l)", "avg(d)", "mean(f)", "avg(odd)", "avg(dec)", "avg(CAST(l AS STRING))"),
+    *("count(*)", "count(1)", "count(i)", "count(i, s)", "count_if(t)"),
+    *("min(id)", "max(i)", "min(d)", "max(odd)", "min(odd)", "max(dec)", "min(s)", "max(b)", "min(t)", "max(dt)"),
+    *("min(ts)", "max(ds)", "min(a)", "max(st)", "max_by(id, l)", "min_by(st, id)", "max_by(i, id)"),
+    *("bit_and(l)", "bit_or(i)", "bit_xor(l)", "bool_and(t)", "every(t)", "bool_or(t)", "any(t)", "some(t)"),
+    # Any of equal values.
+    *("first(k)", "first(k, true)", "first_value(k + 1)", "any_value(k)", "any_value(k, true)"),
+    *("count(*) FILTER (WHERE t)", "count(i, s) FILTER (WHERE t)", "sum(i) FILTER (WHERE t) AS x"),
+    *("avg(dec) FILTER (WHERE s = '(' OR t)", "max_by(id, l) FILTER (WHERE t)"),
+    *("bool_or(t) FILTER (WHERE false)", "avg(i) FILTER (WHERE false)"),
+]
 
 
-@pytest.mark.parametrize("batch", CALLS)
-def test_functions_give_the_same_answers(spark: SparkSession, agree: Agree, batch: str) -> None:
-    calls = [call.strip() for call in CALLS[batch].replace("),", ");").replace(" AS x,", " AS x;").split(";")]
-
-    agree.arrow(spark.table("events"), "k", query=lambda g: g.agg(*map(F.expr, calls)))
+def test_functions_give_the_same_answers(spark: SparkSession, agree: Agree) -> None:
+    agree.arrow(spark.table("events"), "k", query=lambda g: g.agg(*map(F.expr, CALLS)))
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize("strategy", ROUTING)
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        pytest.param("dchoices", marks=pytest.mark.smoke),
+        "hash",
+        *(pytest.param(name, marks=pytest.mark.full) for name in ROUTING if name not in ("dchoices", "hash")),
+    ],
+)
 def test_every_strategy_gives_the_same_answers(spark: SparkSession, agree: Agree, strategy: str) -> None:
     def query(g: Any) -> DataFrame:
         columns = [F.count("*"), F.sum("i"), F.avg("dec"), F.max_by("s", "id"), F.collect_list("i").alias("list")]
@@ -132,15 +131,14 @@ def test_every_strategy_gives_the_same_answers(spark: SparkSession, agree: Agree
     assert plan.count("Sort [xxhash64(") == (strategy != "hash"), plan
 
 
-@pytest.mark.parametrize("function", [F.collect_list, F.collect_set])
-def test_collected_values_are_the_same(
-    spark: SparkSession, version: tuple[int, ...], agree: Agree, function: Callable[[str], Any]
-) -> None:
+def test_collected_values_are_the_same(spark: SparkSession, version: tuple[int, ...], agree: Agree) -> None:
     columns = ["i", "l", "d", "odd", "dec", "s", "b", "t", "dt", "ts", "ds", "a", "st"]
+    functions = {"list": F.collect_list, "set": F.collect_set}
 
     def query(g: Any) -> DataFrame:
-        collected = g.agg(*(function(name).alias(name) for name in columns))
-        return collected.select("k", *(F.sort_array(name) for name in columns))  # type: ignore[no-any-return]
+        cells = {f"{name} of {column}": function(column) for name, function in functions.items() for column in columns}
+        collected = g.agg(*(call.alias(cell) for cell, call in cells.items()))
+        return collected.select("k", *(F.sort_array(f"`{cell}`") for cell in cells))  # type: ignore[no-any-return]
 
     rows = spark.table("events")
     if version < (4, 2):  # where collect_set may list NaN several times
@@ -177,24 +175,28 @@ def test_sketches_estimate_as_many_distinct_values(spark: SparkSession, agree: A
     )
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        lambda g: g.count(),
-        lambda g: g.sum(),
-        lambda g: g.sum("i", "dec"),
-        lambda g: g.avg("i", "dec"),
-        lambda g: g.mean("d"),
-        lambda g: g.min("i", "l"),
-        lambda g: g.max(),
-        lambda g: g.agg({"d": "sum", "*": "count", "i": "max"}),
-    ],
-    ids=["count", "sum of all", "sum", "avg", "mean", "min", "max of all", "dict"],
-)
-def test_the_methods_of_grouped_data_give_the_same_answers(
-    spark: SparkSession, agree: Agree, query: Callable[[Any], DataFrame]
-) -> None:
-    agree.arrow(spark.table("events"), "k", query=query)
+METHODS: list[Callable[[Any], DataFrame]] = [
+    lambda g: g.count(),
+    lambda g: g.sum(),
+    lambda g: g.sum("i", "dec"),
+    lambda g: g.avg("i", "dec"),
+    lambda g: g.mean("d"),
+    lambda g: g.min("i", "l"),
+    lambda g: g.max(),
+    lambda g: g.agg({"d": "sum", "*": "count", "i": "max"}),
+]
+
+
+def test_the_methods_of_grouped_data_give_the_same_answers(spark: SparkSession, agree: Agree) -> None:
+    def all_methods(g: Any) -> DataFrame:
+        """One query for all of them: each row says of which method it is, and has its columns as JSON."""
+        results = [method(g) for method in METHODS]
+        as_json = [
+            df.select("k", F.lit(i), F.lit(str(df.columns)), F.to_json(F.struct("*"))) for i, df in enumerate(results)
+        ]
+        return reduce(DataFrame.unionAll, as_json)
+
+    agree.arrow(spark.table("events"), "k", query=all_methods)
 
 
 def test_the_columns_of_groupby_are_taken(spark: SparkSession, agree: Agree) -> None:
@@ -202,15 +204,16 @@ def test_the_columns_of_groupby_are_taken(spark: SparkSession, agree: Agree) -> 
         agree.arrow(spark.table("events"), *cols, query=lambda g: g.agg(F.count("*"), F.sum("l")), strategy="wchoices")
 
 
-@pytest.mark.parametrize("types", KEYS)
+@pytest.mark.parametrize("types", ["all", "collated", *(pytest.param(name, marks=pytest.mark.full) for name in KEYS)])
 def test_keys_of_each_type_give_the_same_answers(
     spark: SparkSession, version: tuple[int, ...], agree: Agree, types: str
 ) -> None:
     if types == "collated" and version < (4, 0):
         pytest.skip("Spark 3.5 has no collations")
+    lists = (KEYS | {"collated": COLLATED}).get(types) or [values for kind in KEYS.values() for values in kind]
     columns = [
         f"element_at(array({values}), IF(id % 10 < 5, 1, 1 + CAST(id % size(array({values})) AS INT))) AS k{i}"
-        for i, values in enumerate(KEYS[types])
+        for i, values in enumerate(lists)
     ]
     keyed = spark.sql(f"SELECT id, {', '.join(columns)} FROM range(0, 300, 1, 3)")
     keys = keyed.columns[1:]
@@ -231,21 +234,20 @@ def test_keys_may_be_left_out_of_the_result(spark: SparkSession, agree: Agree, w
         agree.arrow(spark.table("events"), "k", query=lambda g: g.agg(F.count("*"), F.sum("l")))
 
 
-@pytest.mark.parametrize("digits", ["5, 0", "5, 1", "5, 5", "12, 2", "24, 0", "24, 1", "24, 10", "24, 24"])
-def test_decimals_are_averaged_and_rounded_once(spark: SparkSession, agree: Agree, digits: str) -> None:
-    spread = (
-        f"CAST(pmod(xxhash64(id), 20001) - 10000 AS DECIMAL(25, 0)) / CAST(1e{digits.split(', ')[1]} AS DECIMAL(25, 0))"
-    )
-    numbers = spark.range(0, 4000, 1, 2).select(
-        F.expr("id % 700 AS k"), F.expr(f"CAST({spread} AS DECIMAL({digits})) AS x")
-    )
+def test_decimals_are_averaged_and_rounded_once(spark: SparkSession, agree: Agree) -> None:
+    whole = "CAST(pmod(xxhash64(id), 20001) - 10000 AS DECIMAL(25, 0))"
+    digits = [(5, 0), (5, 1), (5, 5), (12, 2), (24, 0), (24, 1), (24, 10), (24, 24)]
+    columns = [
+        f"CAST({whole} / CAST(1e{scale} AS DECIMAL(25, 0)) AS DECIMAL({precision}, {scale})) AS d{precision}_{scale}"
+        for precision, scale in digits
+    ]
+    numbers = spark.range(0, 4000, 1, 2).selectExpr("id % 700 AS k", *columns)
+    calls = [function(name) for name in numbers.columns[1:] for function in (F.avg, F.sum)]
 
-    agree.arrow(numbers, "k", query=lambda g: g.agg(F.avg("x"), F.sum("x")))
+    agree.arrow(numbers, "k", query=lambda g: g.agg(*calls))
 
 
-def test_a_sum_that_overflows_is_null_in_both_or_an_error_in_both(
-    spark: SparkSession, agree: Agree, with_conf: WithConf
-) -> None:
+def test_a_sum_that_overflows_is_the_same_in_both(spark: SparkSession, agree: Agree, with_conf: WithConf) -> None:
     large = spark.range(0, 20, 1, 2).select(F.expr("id % 3 AS k"), F.expr("CAST(9e37 AS DECIMAL(38, 0)) AS x"))
     with with_conf({"spark.sql.ansi.enabled": False}):
         agree.arrow(large, "k", query=lambda g: g.agg(F.sum("x")))
@@ -270,7 +272,10 @@ def skewed(spark: SparkSession) -> DataFrame:
     return rows.sortWithinPartitions(F.xxhash64("k", "id"))
 
 
-@pytest.mark.parametrize("strategy", ROUTING)
+@pytest.mark.parametrize(
+    "strategy",
+    [name if name in ("pkg", "dchoices") else pytest.param(name, marks=pytest.mark.full) for name in ROUTING],
+)
 def test_each_row_goes_to_the_worker_that_the_plugin_gives_it(
     spark: SparkSession, with_conf: WithConf, strategy: str
 ) -> None:
@@ -291,63 +296,18 @@ def test_each_worker_has_a_partition_of_its_own(spark: SparkSession) -> None:
     assert found == {number: worker for worker, number in enumerate(numbers)}
 
 
-@settings(max_examples=settings().max_examples // 2)
-@given(
-    st.lists(st.lists(st.integers(0, 9), max_size=120), max_size=6),
-    st.integers(1, 7),
-    st.sampled_from(sorted(ROUTING)),
-    st.integers(0, 3),
+@pytest.mark.parametrize(
+    "strategy",
+    ["dchoices", *(pytest.param(name, marks=pytest.mark.full) for name in ROUTING if name != "dchoices")],
 )
-def test_a_stream_is_routed_alike_in_batches_of_any_size(
-    batches: list[list[int]], workers: int, strategy: str, source: int
-) -> None:
-    # A few counters, so that keys come and go.
-    options = SettledOptions(strategy, workers, 0.3, counters=4)
-    hashes = [np.array(batch, np.int64) * 0x9E3779B97F4A7C1 for batch in batches]
-    in_batches, at_once = Router(options, source), Router(options, source)
-
-    parts = [worker for batch in hashes for worker in in_batches.route(batch).tolist()]
-
-    assert parts == at_once.route(np.concatenate([np.empty(0, np.int64), *hashes])).tolist()
-    assert all(0 <= worker < workers for worker in parts)
-
-
-WORKERS_OF_ALL = """
-import sys, warnings
-if "plain" in sys.argv:
-    sys.modules["numba"] = None
-warnings.simplefilter("error")
-import numpy as np
-from saltwise._jit import COMPILED
-from saltwise.options import SettledOptions
-from saltwise.splitting.router import Router
-from saltwise.strategies import ROUTING
-assert COMPILED == ("plain" not in sys.argv)
-hashes = (np.random.default_rng(1).zipf(1.5, 1500) % 500).astype(np.int64) * 0x9E3779B97F4A7C1
-print([Router(SettledOptions(name, 12, 1 / 60), 1).route(hashes).tolist() for name in ROUTING])
-"""
-
-
-def test_workers_are_the_same_without_numba() -> None:
-    pytest.importorskip("numba")
-    compiled, plain = (
-        subprocess.run([sys.executable, "-c", WORKERS_OF_ALL, how], capture_output=True, text=True, check=True).stdout
-        for how in ("compiled", "plain")
-    )
-
-    assert plain == compiled
-    assert len(plain) > 9000
-
-
-@pytest.mark.parametrize("strategy", ROUTING)
 def test_rows_that_arrive_in_another_order_go_where_they_went(spark: SparkSession, strategy: str) -> None:
     rows = [(f"key {i % 7 % 4}", i, {"a": i}) for i in range(400)]
-    found = []
+    workers = []
     for arrived in (rows, rows[::-1]):
         df = spark.createDataFrame(arrived, "k string, id int, m map<string, int>").coalesce(1)
-        found.append(sorted(map(tuple, routed(df, 1, settled(strategy)).select("id", "worker").collect())))
+        workers.append(sorted(map(tuple, routed(df, 1, settled(strategy)).select("id", "worker").collect())))
 
-    assert found[0] == found[1]
+    assert workers[0] == workers[1]
 
 
 # Options

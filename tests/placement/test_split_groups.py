@@ -61,29 +61,34 @@ totals, added = _functions()
 SCHEMA = "n bigint, sum bigint"
 
 
+KINDS = ("text", "double", "int", "decimal", "timestamp", "binary", "boolean", "date")
+
+
 @pytest.mark.parametrize(
-    "keys",
+    ("engine", "keys"),
     [
-        *(["text"], ["text", "double"], ["int", "binary", "timestamp"], ["decimal", "boolean", "date"], []),
+        ("plugin", ["text", "double", "int"]),
+        ("plugin", []),
+        ("arrow", ["decimal", "timestamp", "binary", "boolean", "date"]),
         *(
-            pytest.param([name], marks=pytest.mark.full)
-            for name in ("double", "int", "decimal", "timestamp", "binary", "boolean", "date")
+            pytest.param(engine, keys, marks=pytest.mark.full)
+            for engine in ("plugin", "arrow")
+            for keys in (["text", "double"], ["int", "binary", "timestamp"], *([kind] for kind in KINDS))
         ),
     ],
-    ids=lambda keys: ", ".join(keys) or "none",
+    ids=str,
 )
-@pytest.mark.parametrize("engine", ["plugin", "arrow"])
-def test_parts_that_are_merged_are_the_groups(rows: DataFrame, keys: list[str], engine: str) -> None:
-    if engine == "arrow" and not keys:
-        pytest.skip("engine='arrow' needs a key")
-
+def test_parts_that_are_merged_are_the_groups(rows: DataFrame, engine: str, keys: list[str]) -> None:
     split = skew_groupby(rows, *keys, partitions=N, engine=engine).applyInPandas(totals, SCHEMA, merge=added)
 
     stock = rows.groupBy(*keys).applyInPandas(totals, SCHEMA)
     assert sorted(split.collect()) == sorted(stock.collect())
 
 
-@pytest.mark.parametrize("strategy", ROUTING)
+@pytest.mark.parametrize(
+    "strategy",
+    [name if name in ("pkg", "dchoices") else pytest.param(name, marks=pytest.mark.full) for name in ROUTING],
+)
 def test_every_splitting_strategy_splits(rows: DataFrame, strategy: str) -> None:
     def part(frame: pd.DataFrame) -> pd.DataFrame:
         from pyspark import TaskContext

@@ -1,4 +1,4 @@
-"""The algorithm modules against their papers, and against the plugin."""
+"""Hashes, choices and predictions against the papers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import mmh3
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark import SparkContext
-from pyspark.sql import SparkSession
 
 from saltwise.hashing import candidates, worker
 from saltwise.splitting.choices import find_optimal_choices
@@ -66,35 +64,12 @@ def test_d_lies_between_two_and_n(shares: list[float], n: int) -> None:
     assert min(2, n) <= find_optimal_choices(sorted(shares, reverse=True), n) <= n
 
 
-def test_python_and_the_plugin_find_the_same_d(spark: SparkSession) -> None:
-    context = SparkContext.getOrCreate()
-    solve = context._jvm.org.apache.spark.sql.saltwise.routing.FindOptimalChoices.apply  # type: ignore[union-attr]
-    for z in (0.6, 0.9, 1.2, 1.5, 2.0):
-        for n in (5, 20, 50, 100):
-            head = head_of(zipf_shares(10_000, z).tolist(), n)
-            array = context._gateway.new_array(context._jvm.double, len(head))  # type: ignore[union-attr]
-            for i, share in enumerate(head):
-                array[i] = share
-            assert solve(array, n, 1e-4) == find_optimal_choices(head, n)
-
-
-def test_python_and_the_plugin_hash_a_key_to_the_same_worker(spark: SparkSession) -> None:
-    keys = [("a", 1), ("", None), (None, 7), ("é", -(2**62))]
-    rows = (
-        spark.createDataFrame(keys, "s string, n bigint")
-        .coalesce(1)
-        .selectExpr("xxhash64(s, n) AS h", "skew_worker(17, 'hash', s, n) AS w")
-        .collect()
-    )
-    assert [row.w for row in rows] == [worker(row.h, 1, 17) for row in rows]
-
-
 @pytest.mark.parametrize("strategy", PREDICTED)
 def test_uniform_keys_are_predicted_to_be_balanced(strategy: str) -> None:
     assert predict([], strategy, workers=20, theta=0.01) == pytest.approx(1)
 
 
-def test_a_key_with_half_of_the_rows_is_predicted_as_the_papers_say() -> None:
+def test_a_key_of_half_of_the_rows_is_predicted_by_the_papers() -> None:
     def of(strategy: str) -> float:
         return predict([(42, 0.5)], strategy, workers=100, theta=0.002)
 

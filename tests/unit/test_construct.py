@@ -278,7 +278,7 @@ def test_delta_is_that_of_equation_17() -> None:
     assert threshold(Aims("LLL"), 1) == 1
 
 
-def test_the_second_filter_of_quadratic_resources_leaves_as_many_keys_as_linear_ones_have() -> None:
+def test_quadratic_resources_track_as_many_keys_as_linear_ones() -> None:
     shares = zipf_shares(10**6, 1.0)[:5000]
     linear = tracked(shares, 10, Aims("LLL"))
     assert (tracked(shares, 10, Aims("LQL", domain=10**6)) == linear).all()

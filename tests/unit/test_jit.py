@@ -27,7 +27,7 @@ def test_ascending_sorts(values: list[float]) -> None:
     assert given_values[positions].tolist() == sorted(values)
 
 
-def test_nothing_compiled_uses_a_sort_of_numba_which_machine_code_of_two_processes_mixes_up() -> None:
+def test_compiled_code_uses_no_sort_of_numba() -> None:
     functions = compiled_functions()
     assert {"ascending", "_mapping", "_update_d"} <= set(functions)
     sorts = {"sort", "argsort", "searchsorted", "unique", "median", "partition", "sorted"}

@@ -103,7 +103,7 @@ def test_nodes_marked_for_removal_are_emptied_even_of_key_groups_without_load() 
     assert cluster.load_distance() <= 1
 
 
-def test_the_last_key_groups_leave_marked_nodes_even_where_that_raises_the_load_distance() -> None:
+def test_the_last_key_groups_leave_a_marked_node_at_any_load_distance() -> None:
     cluster = Cluster([30, 30, 30, 20, 20], [0, 1, 2, 3, 3], 4, kill=[3])
     assert milp(cluster, max_migrations=2).node.max() < 3
     one = Cluster([30, 30, 30, 20], [0, 1, 2, 3], 4, kill=[3])
@@ -112,7 +112,7 @@ def test_the_last_key_groups_leave_marked_nodes_even_where_that_raises_the_load_
     assert one.load_distance(node) > one.load_distance()
 
 
-def test_by_the_constraints_of_the_paper_alone_the_last_key_group_may_stay_on_a_marked_node() -> None:
+def test_the_papers_constraints_alone_may_leave_a_marked_node_filled() -> None:
     one = Cluster([30, 30, 30, 20], [0, 1, 2, 3], 4, kill=[3])
     assert milp(one, max_migrations=1, literal=True).node.tolist() == [0, 1, 2, 3]
     many = Cluster([5] * 8, [0, 0, 1, 1, 2, 2, 3, 3], 4, kill=[3])
@@ -162,7 +162,7 @@ def test_an_infeasible_milp_is_named() -> None:
     assert str(error.value) == "The pins alone take more migration than is allowed: allow more, or pin less."
 
 
-def test_without_a_solution_in_time_all_stays_where_it_is_if_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_solution_in_time_nothing_moves_if_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     late = SimpleNamespace(x=None, status=1, mip_dual_bound=None)
     monkeypatch.setattr("saltwise.rebalancing.milp.optimize.milp", lambda *_, **__: late)
     for cluster in (Cluster([1], [0], 1), fluctuating(20, 400, 50, rng())):
@@ -264,7 +264,7 @@ def test_scaling_out_adds_nodes_and_takes_marks_back_first() -> None:
     assert period.cluster.load_distance() < cluster.load_distance()
 
 
-def test_scaling_in_marks_the_least_loaded_and_terminates_it_once_it_is_empty() -> None:
+def test_scaling_in_marks_the_least_loaded_and_ends_it_once_empty() -> None:
     cluster = Cluster([10.0] * 8, np.arange(8) % 4, 4)
     periods = []
     for _ in range(5):

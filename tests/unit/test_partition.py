@@ -73,7 +73,7 @@ def test_consistent_hash_gives_each_worker_nearly_the_same_share() -> None:
     assert share == pytest.approx(np.full(10, 0.1), rel=0.15)
 
 
-def test_uniform_hash_is_the_hash_of_key_grouping_and_moves_nearly_all_keys() -> None:
+def test_uniform_hash_is_that_of_key_grouping_and_moves_nearly_all() -> None:
     keys = hashes(10_000)
     placed = UniformHash(9).place(keys)
     assert placed[:50].tolist() == [worker(int(key), 1, 9) for key in keys[:50]]

@@ -216,7 +216,7 @@ def test_a_placement_prints_as_a_table_and_renders_as_html() -> None:
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Path:
+def stored(tmp_path: Path) -> Path:
     """A folder with the placement of one run."""
     PlacementStore(tmp_path).plan(run_of({1: 10, 2: 5}), 2)
     return tmp_path / "placement.json"
@@ -235,9 +235,9 @@ def why(file: Path, reason: str) -> str:
     return f"{str(file)!r} cannot be used as a placement store, because {reason}; give another folder."
 
 
-def test_keys_of_another_type_are_refused(kept: Path) -> None:
-    message = refused(kept, lambda store: store.plan(run_of({1: 5}, key_type="string"), 2))
-    assert message == why(kept, "it is of keys of type bigint, and these are of type string")
+def test_keys_of_another_type_are_refused(stored: Path) -> None:
+    message = refused(stored, lambda store: store.plan(run_of({1: 5}, key_type="string"), 2))
+    assert message == why(stored, "it is of keys of type bigint, and these are of type string")
 
 
 def dumped_again(file: Path, **changes: object) -> str:
@@ -261,10 +261,10 @@ def dumped_again(file: Path, **changes: object) -> str:
         (lambda file: dumped_again(file, counters=[{"total": 9, "kept": [[str(2**63), 1, 0]]}]), "its content is wrong: the hash of a key is 9223372036854775808; it must be a whole number from -9223372036854775808 to 9223372036854775807"),
     ],
 )  # fmt: skip
-def test_another_file_is_refused_and_left_as_it_is(kept: Path, text: Callable[[Path], str], reason: str) -> None:
-    kept.write_text(text(kept))
-    assert refused(kept, lambda store: store.plan(run_of({1: 5}), 2)) == why(kept, reason)
-    assert refused(kept, lambda store: store.function) == why(kept, reason)
+def test_another_file_is_refused_and_left_as_it_is(stored: Path, text: Callable[[Path], str], reason: str) -> None:
+    stored.write_text(text(stored))
+    assert refused(stored, lambda store: store.plan(run_of({1: 5}), 2)) == why(stored, reason)
+    assert refused(stored, lambda store: store.function) == why(stored, reason)
 
 
 @given(st.data())
@@ -281,9 +281,9 @@ def test_a_damaged_file_is_refused(data: st.DataObject) -> None:
 
 
 def test_a_run_that_is_stopped_while_it_writes_leaves_the_placement_before(
-    kept: Path, monkeypatch: pytest.MonkeyPatch
+    stored: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = PlacementStore(kept.parent).function
+    before = PlacementStore(stored.parent).function
 
     def stop(path: Path, target: Path) -> None:
         raise OSError("stopped")
@@ -291,10 +291,10 @@ def test_a_run_that_is_stopped_while_it_writes_leaves_the_placement_before(
     with monkeypatch.context() as stopped:
         stopped.setattr(Path, "replace", stop)
         with pytest.raises(OSError, match="stopped"):
-            PlacementStore(kept.parent).plan(run_of({1: 10, 2: 5}), 3)
-    assert PlacementStore(kept.parent).function == before
-    assert PlacementStore(kept.parent).plan(run_of({1: 10, 2: 5}), 3).function.workers == 3
-    assert [file.name for file in kept.parent.iterdir()] == [kept.name]
+            PlacementStore(stored.parent).plan(run_of({1: 10, 2: 5}), 3)
+    assert PlacementStore(stored.parent).function == before
+    assert PlacementStore(stored.parent).plan(run_of({1: 10, 2: 5}), 3).function.workers == 3
+    assert [file.name for file in stored.parent.iterdir()] == [stored.name]
 
 
 def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:

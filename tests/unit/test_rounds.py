@@ -30,7 +30,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
     )
 
 
-def seen(cluster: Cluster, batches: int = 10) -> Window:
+def steady_window(cluster: Cluster, batches: int = 10) -> Window:
     """Return a window in which every batch was the same."""
     return Window(cluster, np.tile(cluster.load, (batches, 1)))
 
@@ -45,7 +45,7 @@ def decided(planner: str, window: Window, budget: Budget) -> Decision:
 def test_a_round_keeps_its_budget_and_says_why_nothing_moves(
     cluster: Cluster, planner: str, moves: int, size: float
 ) -> None:
-    decision = decided(planner, seen(cluster), Budget(moves, size))
+    decision = decided(planner, steady_window(cluster), Budget(moves, size))
     moved = cluster.moved(decision.node)
     assert moved.sum() <= moves
     assert cluster.cost[moved].sum() <= size
@@ -54,7 +54,7 @@ def test_a_round_keeps_its_budget_and_says_why_nothing_moves(
 
 @given(clusters(), st.sampled_from(EVENING))
 def test_key_groups_leave_the_nodes_that_leave_and_none_goes_there(cluster: Cluster, planner: str) -> None:
-    decision = decided(planner, seen(cluster), Budget(100))
+    decision = decided(planner, steady_window(cluster), Budget(100))
     staying = cluster.staying
     arrived = decision.node[cluster.moved(decision.node)]
     assert staying[arrived].all()
@@ -76,7 +76,7 @@ def test_a_planner_evens_out_what_one_node_holds(planner: str) -> None:
 def test_loads_that_are_even_are_left_alone() -> None:
     cluster = Cluster(load=[5.1, 5, 5, 5], node=[0, 0, 1, 1], nodes=2)
     for planner in PLANNERS:
-        assert decided(planner, seen(cluster), Budget(4)).reason == "loads are even: max/mean is 1.00"
+        assert decided(planner, steady_window(cluster), Budget(4)).reason == "loads are even: max/mean is 1.00"
     assert unevenness(cluster) <= EVEN
 
 
@@ -85,7 +85,7 @@ def test_where_many_moves_take_longer_than_they_gain_fewer_are_made(planner: str
     rng = np.random.default_rng(5)
     load = 8 * rng.dirichlet(np.ones(100))
     cluster = Cluster(load=load, node=np.arange(100) % 4, nodes=4)
-    window = seen(cluster, batches=2)
+    window = steady_window(cluster, batches=2)
     found = decided(planner, window, Budget(100))
     assert not found.reason
     assert 0 < found.pause < 2 * found.gain
@@ -95,31 +95,31 @@ def test_where_many_moves_take_longer_than_they_gain_fewer_are_made(planner: str
 def test_moves_that_take_longer_than_they_gain_are_left_out() -> None:
     cluster = Cluster(load=[2, 1, 1], node=[0, 0, 1], nodes=2, cost=[1e9, 1e9, 1e9])
     dear = Budget(3, moves_per_second=1, bytes_per_second=1e8)
-    assert decided("flux", seen(cluster, batches=10), dear).reason == (
+    assert decided("flux", steady_window(cluster, batches=10), dear).reason == (
         "moves would take 11.00 s, and gain 1.00 s in each of 10 batches"
     )
-    assert not decided("flux", seen(cluster, batches=12), dear).reason
+    assert not decided("flux", steady_window(cluster, batches=12), dear).reason
 
 
 def test_nothing_is_planned_where_even_loads_would_not_pay_for_one_move() -> None:
     cluster = Cluster(load=[3, 1, 1, 1], node=[0, 0, 0, 1], nodes=2)
     for planner in PLANNERS:
-        assert decided(planner, seen(cluster, batches=2), Budget(4, moves_per_second=0.2)).reason == (
+        assert decided(planner, steady_window(cluster, batches=2), Budget(4, moves_per_second=0.2)).reason == (
             "even loads would gain 2.000 s in each of 2 batches, and a move takes longer"
         )
-    assert not decided("milp", seen(cluster, batches=2), Budget(4, moves_per_second=1)).reason
+    assert not decided("milp", steady_window(cluster, batches=2), Budget(4, moves_per_second=1)).reason
 
 
 def test_loads_near_the_largest_number_are_planned() -> None:
     cluster = Cluster(load=[1e307, 1e307], node=[0, 0], nodes=2)
     for planner in ("milp", "flux", "elb"):
-        assert sorted(decided(planner, seen(cluster), Budget(4)).node) == [0, 1], planner
+        assert sorted(decided(planner, steady_window(cluster), Budget(4)).node) == [0, 1], planner
 
 
 def test_a_node_that_leaves_is_emptied_whatever_that_costs() -> None:
     cluster = Cluster(load=[1, 1, 1], node=[0, 1, 2], nodes=3, cost=[1e12] * 3, kill=[2])
     for planner in PLANNERS:
-        assert decided(planner, seen(cluster), Budget(3)).node[2] != 2, planner
+        assert decided(planner, steady_window(cluster), Budget(3)).node[2] != 2, planner
 
 
 def test_the_budget_goes_to_the_fullest_node_first() -> None:
@@ -129,7 +129,7 @@ def test_the_budget_goes_to_the_fullest_node_first() -> None:
 
 def test_elb_leaves_a_key_group_above_the_mean_alone_on_its_node() -> None:
     cluster = Cluster(load=[9, 1, 1, 1, 1], node=[0, 0, 0, 1, 2], nodes=3)
-    node = decided("elb", seen(cluster), Budget(5)).node
+    node = decided("elb", steady_window(cluster), Budget(5)).node
     assert (node == 0).tolist() == [True, False, False, False, False]
     assert cluster.loads(node).tolist() == [9, 2, 2]
 
@@ -139,7 +139,7 @@ def test_albic_brings_together_what_sends_much() -> None:
     out[range(4), range(4, 8)] = 10.0
     cluster = Cluster(load=[1.0] * 8, node=[0, 0, 0, 0, 0, 0, 1, 1], nodes=2)
     traffic = Traffic(out, operator=[0] * 4 + [1] * 4)
-    node, window = cluster.node, seen(cluster)._replace(traffic=traffic)
+    node, window = cluster.node, steady_window(cluster)._replace(traffic=traffic)
     for _ in range(4):
         node = decided("albic", window, Budget(8)).node
         window = window._replace(cluster=Cluster(load=cluster.load, node=node, nodes=2))
@@ -150,7 +150,7 @@ def test_albic_empties_a_node_that_leaves_where_there_is_no_load() -> None:
     out = np.zeros((4, 4))
     out[0, 2] = 5.0
     cluster = Cluster(load=[0] * 4, node=[0, 0, 1, 1], nodes=2, kill=[1])
-    window = seen(cluster)._replace(traffic=Traffic(out, operator=[0, 0, 1, 1]))
+    window = steady_window(cluster)._replace(traffic=Traffic(out, operator=[0, 0, 1, 1]))
     assert decided("albic", window, Budget(4)).node.tolist() == [0, 0, 0, 0]
 
 
@@ -158,4 +158,4 @@ def test_a_planner_that_does_not_exist_is_refused() -> None:
     with pytest.raises(
         SaltwiseValueError, match=r"planner is 'mlip'; it must be one of flux, milp, .*; did you mean 'm"
     ):
-        decided("mlip", seen(Cluster(load=[1], node=[0], nodes=1)), Budget(1))
+        decided("mlip", steady_window(Cluster(load=[1], node=[0], nodes=1)), Budget(1))

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 import saltwise._jit
 from saltwise.errors import SaltwiseError, SaltwiseValueError
@@ -20,29 +17,7 @@ from saltwise.hashing import candidates, worker
 from saltwise.simulate import route, simulate
 from saltwise.sketches.space_saving import SpaceSaving
 from saltwise.splitting.choices import find_optimal_choices
-from saltwise.strategies import ROUTING
 from saltwise.streams import zipf
-
-# The same workers as the plugin's
-
-
-@pytest.mark.parametrize("scheme", ROUTING)
-@pytest.mark.parametrize("strings", [False, True], ids=["numbers", "strings"])
-def test_workers_are_those_of_the_plugin_message_by_message(spark: SparkSession, scheme: str, strings: bool) -> None:
-    sources, n = 3, 12
-    keys = zipf(30_000, 500, 1.4).keys
-    stream: Any = [f"key {k}" for k in keys.tolist()] if strings else keys
-
-    def messages(ids: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        for source in (i for batch in ids for i in batch["id"]):
-            yield pd.DataFrame({"t": range(source, len(keys), sources), "k": stream[source::sources]})
-
-    tasks = spark.range(0, sources, 1, sources)
-    rows = tasks.mapInPandas(messages, f"t long, k {'string' if strings else 'long'}")
-    routed = rows.select("t", F.expr(f"skew_worker({n}, '{scheme}', k)").alias("w")).collect()
-
-    assert [row.w for row in sorted(routed)] == route(stream, scheme, n, sources=sources).tolist()
-
 
 # Ten lines a scheme
 
@@ -182,15 +157,18 @@ def test_the_solved_d_and_the_head_are_told_source_by_source() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("z", [0.5, 2.0, *(pytest.param(z, marks=pytest.mark.full) for z in (1.0, 1.4))])
-def test_the_claims_of_the_papers_hold_at_their_size(z: float) -> None:
-    keys = zipf(10_000_000, 10_000, z).keys
+@pytest.mark.parametrize(
+    ("messages", "z"),
+    [(1_000_000, 2.0), *(pytest.param(10_000_000, z, marks=pytest.mark.full) for z in (0.5, 1.0, 1.4, 2.0))],
+)
+def test_the_claims_of_the_papers_hold(messages: int, z: float) -> None:
+    keys = zipf(messages, 10_000, z).keys
     p1 = np.bincount(keys).max() / len(keys)
     for n in (5, 100):
-        assert simulate(keys, "wchoices", n).average_imbalance < 1e-5
+        assert simulate(keys, "wchoices", n).average_imbalance < 100 / messages
         for scheme, limit in (("pkg", p1 / 2 - 1 / n), ("hash", p1 - 1 / n)):
             imbalance = simulate(keys, scheme, n).average_imbalance
-            assert imbalance > limit - 1e-4
+            assert imbalance > limit - 1000 / messages
             if p1 > 8 / n:  # where the hottest key weighs less, those that share its workers count as well
                 assert imbalance == pytest.approx(limit, rel=0.1)
     assert simulate(keys, "dchoices", 100).average_imbalance <= 5e-4

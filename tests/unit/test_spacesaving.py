@@ -9,14 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from saltwise.errors import SaltwiseValueError
-from saltwise.keys import ITEM_TYPES
-from saltwise.options import MAX_CAPACITY
 from saltwise.sketches.space_saving import Counted, Estimate, SpaceSaving
-from saltwise.streams import zipf
 
 rows = st.lists(st.tuples(st.integers(0, 12), st.integers(1, 5)), max_size=60)
 
@@ -79,22 +74,7 @@ def test_an_empty_summary_knows_nothing() -> None:
     assert sketch.merge(SpaceSaving(2, "string")).top() == []
 
 
-# The same sketches as the plugin's
-
-
-def in_order(spark: SparkSession, stream: list[Any], item_type: str) -> DataFrame:
-    """One task that meets the stream in its order."""
-    return spark.createDataFrame([(item,) for item in stream], f"item {item_type}").coalesce(1)
-
-
-def text(key: int) -> str | None:
-    """A text of any length, or None."""
-    return None if key == 3 else "é" * (key % 12) + str(key)
-
-
-def stream_of(item_type: str, exponent: float, seed: int = 7) -> list[Any]:
-    ranks = zipf(5000, keys=300, exponent=exponent, seed=seed).keys.tolist()
-    return [text(rank) for rank in ranks] if item_type == "string" else [rank % 128 - 64 for rank in ranks]
+# What is written
 
 
 def offered(stream: list[Any], capacity: int, item_type: str) -> SpaceSaving:
@@ -102,36 +82,6 @@ def offered(stream: list[Any], capacity: int, item_type: str) -> SpaceSaving:
     for item in stream:
         sketch.offer(item)
     return sketch
-
-
-@pytest.mark.parametrize("item_type", ITEM_TYPES)
-@pytest.mark.parametrize(("capacity", "z"), [(1, 1.0), (40, 1.0), (400, 1.5)])
-def test_sketches_are_those_of_the_plugin_byte_by_byte(
-    spark: SparkSession, item_type: str, capacity: int, z: float
-) -> None:
-    stream = stream_of(item_type, z)
-    [row] = in_order(spark, stream, item_type).select(F.expr(f"space_saving_agg(item, {capacity})")).collect()
-
-    mine = offered(stream, capacity, item_type)
-
-    assert mine.to_bytes() == bytes(row[0])
-    assert SpaceSaving.from_bytes(bytes(row[0])).top() == mine.top()
-
-
-@pytest.mark.parametrize("item_type", ["bigint", "string"])
-def test_merged_sketches_are_those_of_the_plugin_byte_by_byte(spark: SparkSession, item_type: str) -> None:
-    parts = [offered(stream_of(item_type, 1.0, seed), 40, item_type) for seed in (1, 2)]
-    rows = spark.createDataFrame([(part.to_bytes(),) for part in parts], "sketch binary").coalesce(1)
-    [row] = rows.select(F.expr("space_saving_merge(sketch)")).collect()
-
-    merged = parts[0].merge(parts[1])
-
-    assert merged.to_bytes() == bytes(row[0])
-    read = SpaceSaving.from_bytes(bytes(row[0]))
-    for sketch in (merged, read):
-        for item in stream_of(item_type, 0.5, seed=3):
-            sketch.offer(item)
-    assert read.top() == merged.top()
 
 
 def test_the_bytes_of_a_sketch_are_those_of_version_1() -> None:
@@ -206,24 +156,6 @@ def test_damaged_bytes_are_refused_or_read_as_a_sketch(data: st.DataObject) -> N
     except SaltwiseValueError:
         return
     assert SpaceSaving.from_bytes(sketch.to_bytes()).top() == sketch.top()
-
-
-def test_a_sketch_of_another_type_is_named(spark: SparkSession) -> None:
-    [row] = spark.sql("SELECT space_saving_agg(k, 5) FROM VALUES (1.5D) AS t(k)").collect()
-    with pytest.raises(SaltwiseValueError) as refused:
-        SpaceSaving.from_bytes(bytes(row[0]))
-    assert str(refused.value) == (
-        "the sketch counts items of type double; read here are bigint, int, smallint, tinyint, string."
-    )
-
-
-def test_a_sketch_takes_memory_for_the_items_that_it_has(spark: SparkSession) -> None:
-    sketch = SpaceSaving.from_bytes(SpaceSaving(MAX_CAPACITY).to_bytes())
-    for item in range(5000):
-        sketch.offer(item)
-    [row] = spark.sql(f"SELECT space_saving_agg(id, {MAX_CAPACITY}) FROM range(5000)").collect()
-    assert sketch.to_bytes() == bytes(row[0])
-    assert len(sketch._s.counters) < 10_000
 
 
 def test_sketches_of_more_rows_than_a_bigint_holds_are_not_merged() -> None:

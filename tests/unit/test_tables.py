@@ -13,7 +13,7 @@ from saltwise.tables import Printable, Table
 
 
 @dataclass(frozen=True)
-class Found(Printable):
+class Findings(Printable):
     keys: tuple[str, ...]
     rows: dict[str, int]
     secret: int = field(default=1, repr=False)
@@ -24,11 +24,11 @@ class Found(Printable):
         yield "Nothing to do."
 
 
-FOUND = Found(("[red]", "<b>"), {"[red]": 1234, "<b>": 5})
+FINDINGS = Findings(("[red]", "<b>"), {"[red]": 1234, "<b>": 5})
 
 
 def test_text_shows_brackets_and_aligns_numbers() -> None:
-    assert str(FOUND).split("\n") == [
+    assert str(FINDINGS).split("\n") == [
         "Keys <of> [red]",
         "┏━━━━━━━┳━━━━━━━┓",
         "┃ key   ┃  rows ┃",
@@ -41,14 +41,14 @@ def test_text_shows_brackets_and_aligns_numbers() -> None:
 
 
 def test_html_is_escaped() -> None:
-    assert FOUND._repr_html_() == (
+    assert FINDINGS._repr_html_() == (
         "<p><b>Keys</b> &lt;of&gt; [red]</p><table><tr><th>key</th><th>rows</th></tr>"
         "<tr><td>[red]</td><td>1,234</td></tr><tr><td>&lt;b&gt;</td><td>5</td></tr></table><p>Nothing to do.</p>"
     )
 
 
 def test_a_dict_has_plain_values_and_only_what_repr_shows() -> None:
-    assert FOUND.to_dict() == {"keys": ("[red]", "<b>"), "rows": {"[red]": 1234, "<b>": 5}}
+    assert FINDINGS.to_dict() == {"keys": ("[red]", "<b>"), "rows": {"[red]": 1234, "<b>": 5}}
 
 
 @dataclass(frozen=True)

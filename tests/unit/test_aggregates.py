@@ -13,8 +13,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark import SparkContext
-from pyspark.sql import SparkSession
 
 from saltwise import Aggregator, SaltwiseValueError
 from saltwise import aggregates as agg
@@ -245,20 +243,6 @@ def test_a_histogram_keeps_all_rows_in_its_bins_and_cuts_them_evenly() -> None:
 
 def test_a_histogram_of_one_point_has_no_splits() -> None:
     assert split_points([{"center": 1.0, "rows": 4}], 3) == []
-
-
-def test_spark_reads_a_bloom_filter_of_whole_numbers(spark: SparkSession) -> None:
-    numbers = np.array([-(2**63), -1, 0, 1, 7, 2**40, 2**63 - 1])
-    aggregator = agg.BloomFilter("i", items=10, fpp=0.01)
-    ours = aggregator.finish(aggregator.update(aggregator.zero(), pa.record_batch({"i": numbers})))
-
-    sparks = SparkContext._jvm.org.apache.spark.util.sketch.BloomFilter  # type: ignore[union-attr]
-    read = sparks.readFrom(bytearray(ours))
-
-    assert [read.mightContainLong(value) for value in numbers.tolist()] == [True] * len(numbers)
-    others = [read.mightContainLong(value) for value in range(1000, 2000)]
-    assert others == [might_contain(ours, value) for value in range(1000, 2000)]
-    assert sum(others) < 50
 
 
 def test_a_classifier_takes_the_likelier_label() -> None:
