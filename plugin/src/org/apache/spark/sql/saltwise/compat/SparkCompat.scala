@@ -100,9 +100,9 @@ object SparkCompat {
    * that one map task writes must mean the same in every run.
    *
    * This is the one place that changes a private field of Spark. Nobody can pass the value when the
-   * dependency is made: ShuffleExchangeExec makes it, and takes the value from the conf of the whole
-   * session. A subclass of that node could, but one jar serves several lines of Spark, and the
-   * constructor that a subclass calls has one more parameter on the newest. Another node in its
+   * dependency is made: ShuffleExchangeExec makes it, and takes the value from the conf of the
+   * whole session. A subclass of that node could, but one jar serves several lines of Spark, and
+   * the constructor that a subclass calls has one more parameter on the newest. Another node in its
    * place would not do, because rules of Spark look for ShuffleExchangeExec.
    */
   def letRowsDiffer(shuffle: ShuffleDependency[_, _, _]): Unit =

@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.exchange.{
   ENSURE_REQUIREMENTS, REPARTITION_BY_NUM, ValidateRequirements}
-import org.apache.spark.sql.saltwise._
+import org.apache.spark.sql.saltwise.{Auto, Local, OrStock, SaltwiseConf, SkewOptions, Split}
 import org.apache.spark.sql.saltwise.compat.SparkCompat
 import org.apache.spark.sql.saltwise.local.{CombineExec, RawRows, UpdateOrMerge}
 import org.apache.spark.sql.saltwise.routing.StableColumns
