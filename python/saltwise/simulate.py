@@ -21,8 +21,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from . import _jit
-from .errors import SaltwiseError, SaltwiseValueError
-from .keys import XxhashMissingError, key_hashes
+from ._optional import OptionalPackageError
+from .errors import SaltwiseValueError
+from .keys import key_hashes
 from .options import EPSILON, default_capacity, default_theta
 from .splitting.compiled_hash import Ints, Longs, workers_of
 from .splitting.greedy import off_greedy
@@ -39,13 +40,6 @@ FEEDS = ("shuffle", "keyed")
 SAMPLES = 100
 FEED_SEED = 7
 """Seed of the hash that sends keys to sources. The hashes that send keys to workers have other seeds."""
-
-
-class SimulatorMissingError(SaltwiseError):
-    """numba or xxhash is not installed."""
-
-    def __init__(self, package: str) -> None:
-        super().__init__(f"The simulator needs {package}: run pip install 'saltwise[simulate]'.")
 
 
 @dataclass(frozen=True, repr=False)
@@ -151,7 +145,7 @@ def simulate(
 
     Raises:
         SaltwiseValueError: an argument is not allowed.
-        SimulatorMissingError: numba or xxhash is not installed.
+        OptionalPackageError: numba or xxhash cannot be imported.
     """
     setup = _Setup(scheme, workers, sources, theta, epsilon, choices, load, probe, feed)
     run = _run(keys, source_keys, setup)
@@ -208,8 +202,8 @@ class _Setup:
     feed: str
 
     def __post_init__(self) -> None:
-        if not _jit.COMPILED:
-            raise SimulatorMissingError("numba")
+        if _jit.NUMBA_ERROR is not None:
+            raise OptionalPackageError.of("The simulator", "simulate", _jit.NUMBA_ERROR)
         for name, allowed in (("scheme", SCHEMES), ("load", LOADS), ("feed", FEEDS)):
             if getattr(self, name) not in allowed:
                 raise SaltwiseValueError.unknown(name, getattr(self, name), allowed)
@@ -309,10 +303,7 @@ def _distinct(stream: Stream, name: str) -> tuple[npt.NDArray[Any], Ints]:
 
 
 def _hashes(keys: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    try:
-        return key_hashes(keys.tolist(), "bigint" if keys.dtype.kind in "iu" else "string")
-    except XxhashMissingError as error:
-        raise SimulatorMissingError("xxhash") from error
+    return key_hashes(keys.tolist(), "bigint" if keys.dtype.kind in "iu" else "string")
 
 
 def _choices(run: _Run, setup: _Setup) -> list[int]:

@@ -93,7 +93,7 @@ def data(quick: bool = False) -> dict[str, pa.Table]:
     """Return the tables by name: flights, and words: a million, or 100,000 if quick; in the text four times as many.
 
     Raises:
-        DemoExtraMissingError: a package of the demo is not installed.
+        OptionalPackageError: a package of the demo cannot be imported.
     """
     import pyarrow as pa
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..datasets import DemoExtraMissingError
+from .._optional import required_by
 from ..errors import SaltwiseValueError
 from .demo import AFTER, BEFORE
 
@@ -21,13 +21,11 @@ def check_can_draw(path: Path) -> None:
     """Raise if :func:`draw_loads` would fail, so that it fails before the queries run.
 
     Raises:
-        DemoExtraMissingError: matplotlib is not installed.
+        OptionalPackageError: matplotlib cannot be imported.
         SaltwiseValueError: the folder does not exist, or the suffix is not that of a picture format.
     """
-    try:
+    with required_by("The demo", extra="demo"):
         from matplotlib.backend_bases import FigureCanvasBase
-    except ImportError as error:
-        raise DemoExtraMissingError(error.name or "matplotlib") from error
     formats = FigureCanvasBase.get_supported_filetypes()
     if path.suffix.removeprefix(".") not in formats:
         raise SaltwiseValueError.unknown("suffix of the picture", path.suffix, [f".{name}" for name in formats])
