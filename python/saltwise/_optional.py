@@ -12,12 +12,12 @@ class OptionalPackageError(SaltwiseError, ImportError):
     """A package of an extra is not installed, or it is installed and cannot be imported."""
 
     @classmethod
-    def of(cls, feature: str, extra: str, error: ImportError) -> OptionalPackageError:
+    def from_error(cls, feature: str, extra: str, error: ImportError) -> OptionalPackageError:
         """Make the error for a feature that needs the package.
 
-        >>> OptionalPackageError.of("The demo", "demo", ModuleNotFoundError(name="wordfreq"))
+        >>> OptionalPackageError.from_error("The demo", "demo", ModuleNotFoundError(name="wordfreq"))
         OptionalPackageError("The demo needs wordfreq: run pip install 'saltwise[demo]'.")
-        >>> print(OptionalPackageError.of("The demo", "demo", ImportError("pandas is too old")))
+        >>> print(OptionalPackageError.from_error("The demo", "demo", ImportError("pandas is too old")))
         The demo needs the packages of 'saltwise[demo]', and one that is installed is broken: pandas is too old.
         """
         # A missing part of a package, such as numpy._core, means that the package is there and broken.
@@ -47,4 +47,4 @@ def required_by(feature: str, extra: str) -> Iterator[None]:
     except OptionalPackageError:
         raise
     except ImportError as error:
-        raise OptionalPackageError.of(feature, extra, error) from error
+        raise OptionalPackageError.from_error(feature, extra, error) from error

@@ -30,7 +30,7 @@ def check_whole(name: str, value: object, least: int = 1, most: int | None = Non
     """Raise unless `value` is a whole number of at least `least`, and at most `most` if that is given.
 
     Raises:
-        SaltwiseValueError: it is not.
+        SaltwiseValueError: the value is not such a number.
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < least or (most is not None and value > most):
         allowed = f"of at least {least}" if most is None else f"from {least} to {most}"

@@ -203,7 +203,7 @@ class _Setup:
 
     def __post_init__(self) -> None:
         if _jit.NUMBA_ERROR is not None:
-            raise OptionalPackageError.of("The simulator", "simulate", _jit.NUMBA_ERROR)
+            raise OptionalPackageError.from_error("The simulator", "simulate", _jit.NUMBA_ERROR)
         for name, allowed in (("scheme", SCHEMES), ("load", LOADS), ("feed", FEEDS)):
             if getattr(self, name) not in allowed:
                 raise SaltwiseValueError.unknown(name, getattr(self, name), allowed)

@@ -64,7 +64,7 @@ class ArrowGroups:
         if NUMBA_ERROR is not None:
             warnings.warn(
                 f"engine='arrow' chooses workers in interpreted Python, which is many times slower. "
-                f"{OptionalPackageError.of('Compiled Python', 'arrow', NUMBA_ERROR)} "
+                f"{OptionalPackageError.from_error('Compiled Python', 'arrow', NUMBA_ERROR)} "
                 "Spark's Python workers need it, too.",
                 RuntimeWarning,
                 stacklevel=2,
