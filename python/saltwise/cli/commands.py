@@ -127,7 +127,7 @@ def demo(
             demonstration.prepare(spark, tables, folder, partitions)
             for query in demonstration.QUERIES:
                 progress.update(task, description=query.title)
-                outcome = demonstration.run(spark, query, partitions, rounds, lambda: progress.advance(task))
+                outcome = demonstration.run(spark, query, partitions, rounds, step=lambda: progress.advance(task))
                 outcomes.append(outcome)
                 screen.print(demonstration.heading(outcome), style="bold", highlight=False)
                 screen.print(query.sql, style="dim", highlight=False)
