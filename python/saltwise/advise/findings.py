@@ -17,11 +17,11 @@ from .schedule import Range, gain, makespan
 MIN_SECONDS = 1.0
 """A smaller gain is not worth a change."""
 MIN_SECONDS_OF_ONE = 0.05
-"""A smaller gain of one stage is noise, however often it happens."""
+"""A smaller gain of one execution is noise, even if it happens often."""
 UNEVEN = 2.0
 """A stage is uneven if its slowest task takes this many times the mean of the others."""
 SKEWED = 1.5
-"""The keys are the cause if the slowest task read this many times the rows or bytes of the others' mean."""
+"""The keys are the cause if the slowest task read this many times the mean of the others in rows or bytes."""
 OUT_OF_MEMORY = (
     "OutOfMemory",
     "code 137",
