@@ -116,7 +116,8 @@ class Finding:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, with the figures of the tasks beside the others."""
         values = asdict(self)
-        return values | values.pop("figures") | {"kind": self.kind.value}
+        figures: dict[str, Any] = values.pop("figures")
+        return values | figures | {"kind": self.kind.value}
 
 
 def findings(executions: Iterable[Execution]) -> list[Finding]:
