@@ -1,7 +1,7 @@
-"""Builds the two jars of the Spark extension; everything else about the package stands in setup.cfg.
+"""Builds the two jars of the Spark extension. setup.cfg has everything else about the package.
 
-pyspark carries the Scala compiler of its own Scala version, so the jars of one pyspark compile one of ours:
-those of the installed pyspark the 2.13 jar, those of a pyspark 3.5, downloaded into build/, the 2.12 jar.
+pyspark carries the Scala compiler of its own Scala version. So the jars of the installed pyspark compile our 2.13 jar,
+and the jars of a pyspark 3.5, which is downloaded into build/, compile our 2.12 jar.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ version: str = import_module("saltwise_light._version").__version__
 lines = import_module("saltwise_light._spark_lines")
 UTF8, CLASS, MEMBERS, METHOD, INTERFACE_METHOD, TWO_PLACES = 1, 7, (9, 10, 11), 10, 11, (5, 6)
 SIZES = {3: 4, 4: 4, 5: 8, 6: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4, 18: 4, 19: 2, 20: 2}
-"""Tags of a class file's constants, and their bytes after the tag."""
+"""The bytes of a constant in a class file after its tag, by tag."""
 JARS = [f"saltwise_{scala}.jar" for scala in lines.SCALA_VERSIONS]
 
 
@@ -47,10 +47,10 @@ class JarError(BaseError):
 
 
 def build_jars() -> None:
-    """Put the two jars into python/saltwise/jars; a jar that came from the same sources stays as it is.
+    """Put the two jars into python/saltwise/jars. A jar that was made from the same sources stays.
 
     Raises:
-        JarError: a jar cannot be built, there is no pyspark 4.x to build one with, or there is a third jar.
+        JarError: a jar cannot be built, no pyspark 4.x is installed, or the folder has a third jar.
     """
     folder = ROOT / "python" / "saltwise" / "jars"
     folder.mkdir(exist_ok=True)
@@ -65,10 +65,10 @@ def build_jars() -> None:
 
 
 def build_jar(jar: Path, spark: str) -> None:
-    """Compile `jar` against one Spark, unless it came from the same sources.
+    """Compile `jar` against one Spark, unless it was made from the same sources.
 
     Raises:
-        JarError: no sources, no Java, no jars to compile with, or a compile error.
+        JarError: sources, Java or the jars of the compiler are missing, or the sources do not compile.
     """
     sources = scala_sources(jar)
     if not sources:
@@ -86,19 +86,19 @@ def build_jar(jar: Path, spark: str) -> None:
     with TemporaryDirectory() as scratch:
         scalac = [runtime.path, "-Xss4m", "-cp", libraries / "*", "scala.tools.nsc.Main", *SCALAC_OPTIONS]
         if subprocess.run([*scalac, "-d", scratch, *sources]).returncode != 0:
-            raise JarError(f"{jar.name} does not compile against Spark {spark}: scalac says above why.")
+            raise JarError(f"{jar.name} does not compile against Spark {spark}: the messages of scalac are above.")
         write_jar(jar, Path(scratch), digest)
 
 
 def scala_sources(jar: Path) -> list[Path]:
-    """Return the sources of `jar`: plugin/src, and plugin/scala-2.12 or -2.13 where it exists."""
+    """Return the sources of `jar`: those of plugin/src, and of plugin/scala-2.12 or -2.13 if that exists."""
     scala = jar.stem.removeprefix("saltwise_")
     folders = [ROOT / "plugin" / "src", ROOT / "plugin" / f"scala-{scala}"]
     return sorted(source for folder in folders for source in folder.glob("**/*.scala"))
 
 
 def digest_of(sources: list[Path], spark: str) -> str:
-    """Return a digest of all that a jar is made from; when it changes, the jar is compiled again."""
+    """Return a digest of everything that a jar is made from. When it changes, the jar is compiled again."""
     digest = hashlib.sha256(f"{version} {spark}".encode())
     for path in [ROOT / "setup.py", ROOT / "sql" / "functions.json", *sources]:
         digest.update(f"\n{path.relative_to(ROOT)} {path.stat().st_size}\n".encode() + path.read_bytes())
@@ -106,7 +106,7 @@ def digest_of(sources: list[Path], spark: str) -> str:
 
 
 def digest_in(jar: Path) -> str | None:
-    """Return the digest that :func:`write_jar` left in `jar`, or None where it did not write that jar."""
+    """Return the digest that :func:`write_jar` wrote into `jar`, or None if it did not write that jar."""
     if not is_zipfile(jar):
         return None
     with ZipFile(jar) as archive:
@@ -114,7 +114,7 @@ def digest_in(jar: Path) -> str | None:
 
 
 def write_jar(jar: Path, classes: Path, digest: str) -> None:
-    """Write the classes and the resources to `jar`, the same bytes for the same content, in one step."""
+    """Write the classes and the resources to `jar` in one step. The same content gives the same bytes."""
     compiled = {path.relative_to(classes): path.read_bytes() for path in sorted(classes.glob("**/*.class"))}
     resources = {
         "META-INF/MANIFEST.MF": b"Manifest-Version: 1.0\r\n\r\n",
@@ -136,11 +136,11 @@ def write_jar(jar: Path, classes: Path, digest: str) -> None:
 
 
 def links_of(classes: dict[Path, bytes]) -> str:
-    """Return what class files use of Spark: a line for each class, with its methods and fields, between tabs.
+    """Return what class files use of Spark: one line for each class, with its methods and fields, separated by tabs.
 
-    A line begins with what the class must be, "class", "interface", or "either" where only its name is used. Class
-    files that extend something have lines, too, which begin with "ours". The plugin compares all with the Spark that
-    runs (SparkLinks.scala).
+    A line begins with what the class must be: "class", "interface", or "either" if only its name is used. Lines of
+    class files that extend a class of Spark begin with "ours". The plugin compares all lines with the Spark that runs
+    (SparkLinks.scala).
     """
     used: dict[str, set[str]] = {}
     kinds: dict[str, str] = {}
@@ -161,7 +161,7 @@ def links_of(classes: dict[Path, bytes]) -> str:
 
 
 class Constants(dict[int, tuple[int, bytes]]):
-    """The constant pool of a class file: of each number its tag and its bytes."""
+    """The constant pool of a class file: the tag and the bytes of each constant, by number."""
 
     def text(self, number: int) -> str:
         return self[number][1][2:].decode("utf-8", "replace")
@@ -171,9 +171,9 @@ class Constants(dict[int, tuple[int, bytes]]):
 
 
 def read_class(content: bytes) -> tuple[Constants, list[str]]:
-    """Return the constants of a class file, and what it extends.
+    """Return the constants of a class file, and the classes and interfaces that it extends.
 
-    The format is that of the Java Virtual Machine Specification, sections 4.1 and 4.4.
+    The Java Virtual Machine Specification has the format, in sections 4.1 and 4.4.
     """
     constants = Constants()
     at, number = 10, 1
@@ -190,40 +190,41 @@ def read_class(content: bytes) -> tuple[Constants, list[str]]:
 
 
 def members_used(constants: Constants) -> list[tuple[str, str, str]]:
-    """Return the class, and the name and type, of each method and field among the constants, and "class" or "interface"
-    for methods; and each class, with an empty name.
+    """Return each method, field and class among the constants: its class, its name with its type, and a kind.
+
+    The kind of a method is "class" or "interface". The kind of others, and the name of a class, is empty.
     """
-    found = []
+    members = []
     for number, (tag, value) in constants.items():
         if tag in MEMBERS:
             owner, name_and_type = struct.unpack(">HH", value)
             name, kind = map(constants.text, struct.unpack(">HH", constants[name_and_type][1]))
-            # A class forwards to all methods of its traits, also to those that another Spark lacks and nobody calls.
+            # A class forwards to all methods of its traits, even to methods that nobody calls and another Spark lacks.
             forwards = tag == INTERFACE_METHOD and name.endswith("$") and name != "$init$"
             if not forwards:
                 owner_kind = {METHOD: "class", INTERFACE_METHOD: "interface"}.get(tag, "")
-                found.append((constants.class_name(owner), name + kind, owner_kind))
+                members.append((constants.class_name(owner), name + kind, owner_kind))
         elif tag == CLASS:
-            found.append((constants.class_name(number), "", ""))
-    return found
+            members.append((constants.class_name(number), "", ""))
+    return members
 
 
 def installed_spark() -> str:
     """Return the version of the installed pyspark.
 
     Raises:
-        JarError: there is none, or it is no pyspark 4.x.
+        JarError: pyspark is not installed, or is not a pyspark 4.x.
     """
     try:
-        found = distribution("pyspark").version
+        spark = distribution("pyspark").version
     except PackageNotFoundError:
-        found = None
-    if found is None or not found.startswith("4."):
+        spark = None
+    if spark is None or not spark.startswith("4."):
         raise JarError(
-            f"saltwise_2.13.jar is compiled by pyspark 4.x, but {found or 'no pyspark'} is installed: "
+            f"saltwise_2.13.jar is compiled by pyspark 4.x, but {spark or 'no pyspark'} is installed: "
             f"run pip install pyspark=={lines.NEWEST}, or build without --no-build-isolation."
         )
-    return found
+    return spark
 
 
 def installed_jars() -> Path:
@@ -246,7 +247,7 @@ def downloaded_jars(spark: str) -> Path:
         options = ["--quiet", "--no-deps", "--no-build-isolation", "--no-binary=pyspark", f"--dest={scratch}"]
         pip = [sys.executable, "-m", "pip", "download", *options, f"pyspark=={spark}"]
         if subprocess.run(pip).returncode != 0:
-            raise JarError(f"saltwise_2.12.jar needs pyspark {spark}, which pip cannot download: it says above why.")
+            raise JarError(f"saltwise_2.12.jar needs pyspark {spark}, which pip cannot download: its message is above.")
         unpacked = Path(scratch, "jars")
         unpack_jars(Path(scratch, f"pyspark-{spark}.tar.gz"), unpacked)
         unpacked.rename(jars)
@@ -266,7 +267,7 @@ def unpack_jars(sdist: Path, folder: Path) -> None:
 
 
 def java_requirements() -> list[str]:
-    """Return what pip has to install for the build to find a Java: nothing where the machine has one."""
+    """Return what pip must install so that the build finds a Java: nothing if the machine has one."""
     try:
         java.find_java()
     except java.JavaNotFoundError:
@@ -277,17 +278,17 @@ def java_requirements() -> list[str]:
 class BuildJars(Command):
     """The step of `build` that makes the jars.
 
-    It is a step of its own, since a custom `build_py` may fail in an editable install and setuptools goes on.
+    It is a step of its own, because setuptools ignores errors of a custom `build_py` in an editable install.
     """
 
     description = "compile the jars of the Spark extension"
     user_options: ClassVar[list[tuple[str, str | None, str]]] = []
 
     def initialize_options(self) -> None:
-        """Nothing can be set."""
+        """Do nothing: the step has no options."""
 
     def finalize_options(self) -> None:
-        """Nothing can be set."""
+        """Do nothing: the step has no options."""
 
     def run(self) -> None:
         """Build the jars before `build_py` collects them."""

@@ -311,9 +311,10 @@ def losses_page(cells: Compared, promises: Sequence[Promise], combine: Path) -> 
     lines = [
         "# Where we lose",
         "",
-        "Made by `python benchmarks/tables.py` from `results/`. Where auto did what stock Spark",
+        "`python benchmarks/tables.py` makes this page from `results/`. If auto did the same as stock Spark, the plan",
+        "is Spark's own. Then a longer time comes from planning, or it is noise.",
+        "",
     ]
-    lines += ["does, the plan is Spark's own, and more time is that of planning, or noise.", ""]
     broken = [promise for promise in promises if not promise.holds]
     lines += ["## Promises that do not hold", "", *(promise_table(broken) if broken else ["None."]), ""]
     lines += ["## auto / stock > 1.05 (tiny inputs: > 1.1)", ""]
@@ -325,7 +326,10 @@ def losses_page(cells: Compared, promises: Sequence[Promise], combine: Path) -> 
     lines += loss_table(local, local_to_better, lambda _: 1.05)
     if pairs := rows_of(combine):
         lines += ["", "## Where Combine cannot win", ""]
-        lines += ["Against a bypass (raw) or stock Spark: `python benchmarks/combine.py` says what each query is.", ""]
+        lines += [
+            "The other side is a bypass (raw) or stock Spark. `python benchmarks/combine.py` says what each query is.",
+            "",
+        ]
         lines += pairs_table(pairs)
     return lines
 

@@ -1,4 +1,4 @@
-"""Turns the docstrings of the package from reStructuredText into Markdown, as far as they use any."""
+"""Turns the reStructuredText in docstrings of the package into Markdown."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A stream of real flights on three executors: the busy airports lie on one of them until a balancer moves them.
+"""A stream of real flights on three executors: one of them has the busy airports until a balancer moves them.
 
 Run it with: python examples/airport_stream.py [picture.png] (needs pip install 'saltwise[demo,streams]').
 
-Each flight waits half a millisecond, as for a service that is asked about it. So two cores can carry three executors.
+Each flight waits half a millisecond, as if it asked a service. So two cores can run three executors.
 """
 
 import sys
@@ -36,7 +36,7 @@ def delays(key: tuple[Any, ...], flights: Iterator[pd.DataFrame], state: GroupSt
 
 
 def main(spark: SparkSession, picture: Path) -> None:
-    # Spark keeps up the states of a stopped stream for a while, so it may write while the folder is removed.
+    # Spark maintains the states of a stopped stream for a while, so it may write while the folder is removed.
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         flights = datasets.flights()
         source = Path(folder, "source")
@@ -46,11 +46,11 @@ def main(spark: SparkSession, picture: Path) -> None:
             stream.parquet(str(source))
             .groupBy("dest")
             .applyInPandasWithState(
-                delays,
-                "dest string, flights long, delay long",
-                "flights long, delay long",
-                "update",
-                GroupStateTimeout.NoTimeout,
+                func=delays,
+                outputStructType="dest string, flights long, delay long",
+                stateStructType="flights long, delay long",
+                outputMode="update",
+                timeoutConf=GroupStateTimeout.NoTimeout,
             )
             .writeStream.outputMode("update")
             .option("checkpointLocation", str(Path(folder, "checkpoint")))
@@ -67,19 +67,19 @@ def main(spark: SparkSession, picture: Path) -> None:
         query.stop()
     print(report)
     draw(report, picture)
-    before, after = (sum(each.max_to_mean for each in half) / len(half) for half in halves(report))
+    before, after = (sum(batch.max_to_mean for batch in half) / len(half) for half in halves(report))
     print(f"\nThe busiest executor had {before:.2f} times the mean load, and has {after:.2f} times now: see {picture}.")
 
 
 def latest(balancer: saltwise.StateBalancer, query: Any) -> StateReport:
-    """Return the report of the last batch, of which the balancer learns a moment after it has ended."""
+    """Return the report of the last batch. The balancer learns of a batch a moment after it ended."""
     while (report := balancer.report(query)).batch < BATCHES - 1:
         time.sleep(0.1)
     return report
 
 
 def halves(report: StateReport) -> tuple[list[Any], list[Any]]:
-    """Return the batches before the moves, and those after them. In the first one, Python starts."""
+    """Return the batches before the moves and the batches after them, without the first, in which Python starts."""
     return report.batches[1:FIRST_ROUND], report.batches[FIRST_ROUND + 1 :]
 
 
@@ -88,8 +88,8 @@ def draw(report: StateReport, picture: Path) -> None:
     axes = figure.subplots()
     for executor in report.executors:
         axes.plot(
-            [each.batch for each in report.batches[1:]],
-            [each.executors.get(executor, 0.0) for each in report.batches[1:]],
+            [batch.batch for batch in report.batches[1:]],
+            [batch.executors.get(executor, 0.0) for batch in report.batches[1:]],
             marker="o",
             label=f"executor {executor}",
         )

@@ -1,4 +1,4 @@
-"""An existing job that one conf makes skew-safe, without a change of its code.
+"""One conf makes an existing job skew-safe, without a change to its code.
 
 Run it with: python examples/existing_job.py (needs pip install 'saltwise[demo]'). Any job runs like this with
     spark-submit --jars "$(python -c 'import saltwise; print(saltwise.jar_path())')" \
@@ -17,7 +17,7 @@ from saltwise.loads import worker_loads
 
 
 def job(spark: SparkSession) -> DataFrame:
-    """The existing job: it knows nothing of Saltwise."""
+    """The existing job. Its code does not mention Saltwise."""
     flights = spark.table("flights").where("dep_delay IS NOT NULL")
     by_origin = flights.groupBy("origin").agg(
         F.count("*").alias("flights"),
@@ -33,7 +33,7 @@ def main(spark: SparkSession) -> None:
         before = job(spark).collect()
 
         spark.conf.set("spark.saltwise.enabled", "true")
-        # auto would leave so few rows alone. EXPLAIN would say so.
+        # auto leaves an input as small as this alone, and EXPLAIN says so.
         spark.conf.set("spark.saltwise.strategy", "split")
         spark.conf.set("spark.saltwise.partitions", "12")
         ours = job(spark)

@@ -1,4 +1,4 @@
-"""Delays of 336,776 real flights by carrier, with df.skew_groupby: no task gets more than its share.
+"""Delays of 336,776 real flights by carrier, with df.skew_groupby. No task gets more than its share.
 
 Run it with: python examples/flights_delays.py (needs pip install 'saltwise[demo]').
 """

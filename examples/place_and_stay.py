@@ -1,4 +1,4 @@
-"""Airplanes stay on their worker from month to month: 336,776 real flights, and a function that a store remembers.
+"""Airplanes stay on their worker from month to month: a store keeps the partition function of 336,776 real flights.
 
 Run it with: python examples/place_and_stay.py (needs pip install 'saltwise[demo,simulate]').
 """

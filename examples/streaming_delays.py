@@ -1,4 +1,4 @@
-"""Flights that stream in month by month: the delays of each destination so far, and which one was hot in which month.
+"""Flights that stream in month by month: the delays of each destination so far, and the hottest one of each month.
 
 Run it with: python examples/streaming_delays.py (needs pip install 'saltwise[demo]').
 """
@@ -15,8 +15,8 @@ from saltwise import datasets
 
 def main(spark: SparkSession) -> None:
     spark.conf.set("spark.sql.shuffle.partitions", 2)
-    spark.conf.set("spark.saltwise.report.keys", True)  # the names of airports, and not their hashes
-    # Spark keeps up the states of a stopped stream for a while, so it may write while the folder is removed.
+    spark.conf.set("spark.saltwise.report.keys", True)  # names of airports instead of their hashes
+    # Spark maintains the states of a stopped stream for a while, so it may write while the folder is removed.
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         flights = datasets.as_dataframe(spark, datasets.flights(), folder, "flights")
         months = str(Path(folder, "months"))

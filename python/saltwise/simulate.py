@@ -21,9 +21,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from . import _jit
+from ._optional import OptionalPackageError
 from .arrays import Floats, Int32s, Int64s
-from .errors import SaltwiseError, SaltwiseValueError, check_number, check_share, check_whole
-from .keys import XxhashMissingError, key_hashes
+from .errors import SaltwiseValueError, check_number, check_share, check_whole
+from .keys import key_hashes
 from .options import EPSILON, default_capacity, default_theta
 from .splitting.compiled_hash import workers_of
 from .splitting.greedy import off_greedy
@@ -51,13 +52,6 @@ SAMPLES = 100
 """How often the imbalance is sampled."""
 FEED_SEED = 7
 """Seed of the hash that sends keys to sources. The hashes that send keys to workers have other seeds."""
-
-
-class SimulatorMissingError(SaltwiseError):
-    """numba or xxhash is not installed."""
-
-    def __init__(self, package: str) -> None:
-        super().__init__(f"The simulator needs {package}: run pip install 'saltwise[simulate]'.")
 
 
 @dataclass(frozen=True, repr=False)
@@ -169,7 +163,7 @@ def simulate(
 
     Raises:
         SaltwiseValueError: an argument is not allowed.
-        SimulatorMissingError: numba or xxhash is not installed.
+        OptionalPackageError: numba or xxhash cannot be imported.
     """
     setup = _Setup(scheme, workers, **options)
     run = _run(keys, source_keys, setup)
@@ -215,8 +209,8 @@ class _Setup:
     feed: str = "shuffle"
 
     def __post_init__(self) -> None:
-        if not _jit.COMPILED:
-            raise SimulatorMissingError("numba")
+        if _jit.NUMBA_ERROR is not None:
+            raise OptionalPackageError.from_error("The simulator", "simulate", _jit.NUMBA_ERROR)
         for name, allowed in (("scheme", SCHEMES), ("load", LOADS), ("feed", FEEDS)):
             if getattr(self, name) not in allowed:
                 raise SaltwiseValueError.unknown(name, getattr(self, name), allowed)
@@ -314,10 +308,7 @@ def _distinct(stream: Stream, name: str) -> tuple[npt.NDArray[Any], Int32s]:
 
 
 def _hashes(keys: npt.NDArray[Any]) -> Int64s:
-    try:
-        return key_hashes(keys.tolist(), "bigint" if keys.dtype.kind in "iu" else "string")
-    except XxhashMissingError as error:
-        raise SimulatorMissingError("xxhash") from error
+    return key_hashes(keys.tolist(), "bigint" if keys.dtype.kind in "iu" else "string")
 
 
 def _choices(run: _Run, setup: _Setup) -> list[int]:

@@ -140,7 +140,7 @@ def flights(column: str = "tailnum") -> Stream:
     """Return one column of the 336,776 flights that left New York City in 2013, with "" for cancelled ones.
 
     Raises:
-        DemoExtraMissingError: the data is not installed.
+        OptionalPackageError: the package of the data cannot be imported.
         SaltwiseValueError: the column is not one of these texts.
 
     >>> flights("carrier").distinct
@@ -157,7 +157,7 @@ def words(messages: int, vocabulary: int = 20_000) -> Stream:
     """Return about `messages` words, each as frequent as in English; see :func:`saltwise.datasets.words`.
 
     Raises:
-        DemoExtraMissingError: the data is not installed.
+        OptionalPackageError: the package of the data cannot be imported.
         SaltwiseValueError: an argument is out of range.
 
     >>> words(1000, vocabulary=10).distinct

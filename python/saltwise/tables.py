@@ -1,4 +1,4 @@
-"""How a result prints: as text, in a terminal, and in a notebook.
+"""Prints results: as text, in a terminal, and in a notebook.
 
 A result class derives from :class:`Printable` and yields its parts: lines of text, and tables.
 """
@@ -24,11 +24,11 @@ class Table:
     """
 
     rows: Sequence[Sequence[str | Text]]
-    """The cells. Without heads, each row is a name and its value."""
+    """The cells. Without headings, each row is a name and its value."""
     heads: Sequence[str] = ()
     """The headings. Columns after the first are aligned to the right."""
     code: bool = False
-    """Whether cells hold code or plans: they are aligned to the left, and cut at the edge instead of wrapped."""
+    """Whether cells hold code or plans. Such cells are aligned to the left, and cut at the edge instead of wrapped."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from rich.table import Table as RichTable
@@ -64,7 +64,7 @@ class Table:
 
 
 def counted(number: int, one: str, many: str = "") -> str:
-    """Return a number of things in words.
+    """Return a number with its noun.
 
     >>> counted(1, "query", "queries"), counted(1200, "row")
     ('1 query', '1,200 rows')
@@ -76,13 +76,13 @@ class Printable:
     """A dataclass that prints its parts: the same in a terminal, as text and as HTML.
 
     >>> @dataclass
-    ... class Found(Printable):
+    ... class Load(Printable):
     ...     rows: int
     ...     worker: str
-    >>> print(Found(6, "w1"))
+    >>> print(Load(6, "w1"))
     rows    6
     worker  w1
-    >>> Found(6, "w1").to_dict()
+    >>> Load(6, "w1").to_dict()
     {'rows': 6, 'worker': 'w1'}
     """
 
@@ -90,7 +90,7 @@ class Printable:
     """Columns of the text that ``str`` returns."""
 
     def _parts(self) -> Iterator[str | Text | Table]:
-        """Yield what is shown, from top to bottom: by default, a table of the fields."""
+        """Yield the parts from top to bottom: by default, a table of the fields."""
         yield Table([(name, str(value)) for name, value in _fields(self).items()])
 
     def to_dict(self) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class Printable:
         from rich.text import Text
 
         for part in self._parts():
-            # A Text, because rich would read what stands in brackets in a string as a style.
+            # In a plain string, rich would read text in brackets as a style.
             yield Text(part) if isinstance(part, str) else part
 
     def _repr_html_(self) -> str:

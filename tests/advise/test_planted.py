@@ -44,4 +44,4 @@ def test_what_is_skewed_is_found_and_what_is_healthy_is_not(
     for name, (kind, keys, advice) in wanted.items():
         assert (found[name].kind.value, found[name].keys) == (kind, keys), name
         assert advice in found[name].advice
-    assert all((finding.spilled > 0) == ("spills" in name) for name, finding in found.items())
+    assert all((finding.figures.spilled > 0) == ("spills" in name) for name, finding in found.items())

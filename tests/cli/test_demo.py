@@ -94,7 +94,7 @@ def test_the_demo_says_how_skewed_the_data_is(outcome: Outcome) -> None:
         r"NULL has 2\.5%; n = 8 workers",
         demo.heading(outcome),
     )
-    assert demo.closing([outcome]).startswith("All answers equal stock Spark's.")
+    assert demo.summary([outcome]).startswith("All answers equal stock Spark's.")
     assert re.fullmatch(r"Left alone: its input has about \d+ bytes, and spark.*smallInput is 1048576.", outcome.auto)
 
 

@@ -203,7 +203,10 @@ def test_a_scala_error_ends_in_one_sentence_and_leaves_no_jar(
     with pytest.raises(build.JarError) as refusal:
         build.build_jar(jar, "4.3.0")
 
-    assert str(refusal.value) == "saltwise_2.13.jar does not compile against Spark 4.3.0: scalac says above why."
+    assert (
+        str(refusal.value)
+        == "saltwise_2.13.jar does not compile against Spark 4.3.0: the messages of scalac are above."
+    )
     assert not jar.exists()
 
 
@@ -216,7 +219,7 @@ def test_a_download_that_fails_ends_in_one_sentence_and_leaves_nothing(
         build.downloaded_jars("3.5.9")
 
     assert str(refusal.value) == (
-        "saltwise_2.12.jar needs pyspark 3.5.9, which pip cannot download: it says above why."
+        "saltwise_2.12.jar needs pyspark 3.5.9, which pip cannot download: its message is above."
     )
     assert list((build.ROOT / "build").iterdir()) == []
 

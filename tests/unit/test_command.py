@@ -55,7 +55,7 @@ STRATEGY = f"it must be one of {', '.join(STRATEGIES)}"
         ),
         (
             "delays.sql --key k",
-            "the name of 'delays.sql' does not tell its format; name one of parquet, csv, json, orc, text.",
+            "format of 'delays.sql' cannot be guessed from a file extension; name one of parquet, csv, json, orc, text.",
         ),
     ],
 )
@@ -166,7 +166,7 @@ def test_the_data_of_the_demo_is_real() -> None:
 def test_the_demo_names_answers_that_differ() -> None:
     loads: dict[str, WorkerLoads[list[Any]]] = {s: WorkerLoads([1, 0], 1, 0.1) for s in demo.STRATEGIES}
     wrong: Any = Outcome(QUERIES[0], 2, 1, 1, ("UA", 1), 0, loads, ("pkg",), "")  # type: ignore[arg-type]
-    assert demo.closing([wrong]).startswith("Answers differ from stock Spark's: Delays by carrier with pkg.")
+    assert demo.summary([wrong]).startswith("Answers differ from stock Spark's: Delays by carrier with pkg.")
     console = Console(width=80)
     with console.capture() as capture:
         console.print(demo.table(wrong))
@@ -191,7 +191,7 @@ def test_the_demo_names_a_package_that_is_missing(
 
     def without(name: str, *args: Any, **kwargs: Any) -> Any:
         if name.split(".")[0] == package:
-            raise ImportError(f"No module named {package!r}", name=package)
+            raise ModuleNotFoundError(f"No module named {package!r}", name=package)
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)

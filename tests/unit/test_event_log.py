@@ -131,7 +131,7 @@ def test_a_folder_with_links_to_itself_is_read_once(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_log_is_refused_or_passed_over(tmp_path: Path) -> None:
     for path, why in (
-        (tmp_path / "none", "it is not there"),
+        (tmp_path / "none", "the path does not exist"),
         (tmp_path, "the folder has no event log"),
     ):
         with pytest.raises(EventLogError) as error:
@@ -143,16 +143,16 @@ def test_a_file_that_is_no_log_is_refused_or_passed_over(tmp_path: Path) -> None
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "app").write_bytes(TEXT)
     assert [log.path.name for log in event_logs(tmp_path)] == ["app"]
-    with pytest.raises(SaltwiseError, match="it begins neither with an event nor as lz4, snappy or zstd do"):
+    with pytest.raises(SaltwiseError, match="it begins neither with an event nor like lz4, snappy or zstd"):
         list(event_logs(tmp_path / "notes.txt")[0].lines())
 
 
 @given(st.lists(st.integers(1, 10_000), min_size=1, max_size=60), st.integers(1, 16))
 def test_even_tasks_are_never_slower_than_the_best_schedule(millis: list[int], cores: int) -> None:
     now, even = makespan(millis, cores), evened(millis, cores)
-    assert even.least <= now + 1e-9
+    assert even.low <= now + 1e-9
     assert now <= sum(millis) / 1000 + 1e-9
-    assert 0 <= gain(millis, cores).least <= gain(millis, cores).most
+    assert 0 <= gain(millis, cores).low <= gain(millis, cores).high
 
 
 def node(name: str, text: str = "", metrics: tuple[int, ...] = (), *children: PlanNode) -> PlanNode:
@@ -248,7 +248,7 @@ def test_a_text_is_shown_without_orders_to_the_terminal() -> None:
 
 
 def test_of_executions_that_never_end_only_the_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(application, "_OPEN", 3)
+    monkeypatch.setattr(application, "_MAX_EXECUTIONS", 3)
     found = executions(line for i in range(9) for line in executed(executionId=i))
     assert [next(found).id for _ in range(6)] == [0, 1, 2, 3, 4, 5]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import builtins
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -209,21 +209,24 @@ def test_wrong_arguments_are_refused_in_one_sentence(arguments: dict[str, Any], 
 
 
 def test_a_missing_numba_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(saltwise._jit, "COMPILED", False)
+    monkeypatch.setattr(saltwise._jit, "NUMBA_ERROR", ModuleNotFoundError(name="numba"))
     with pytest.raises(SaltwiseError) as refused:
         simulate([1], "pkg", 2)
     assert str(refused.value) == "The simulator needs numba: run pip install 'saltwise[simulate]'."
 
 
-def test_a_missing_xxhash_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *rest: Any, **named: Any) -> Any:
-        if name == "xxhash":
-            raise ModuleNotFoundError("No module named 'xxhash'", name="xxhash")
-        return real(name, *rest, **named)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+def test_a_numba_that_is_broken_is_not_called_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saltwise._jit, "NUMBA_ERROR", ImportError("Numba needs NumPy 2.2 or less. Got NumPy 2.3."))
     with pytest.raises(SaltwiseError) as refused:
         simulate([1], "pkg", 2)
-    assert str(refused.value) == "The simulator needs xxhash: run pip install 'saltwise[simulate]'."
+    assert str(refused.value) == (
+        "The simulator needs the packages of 'saltwise[simulate]', and one that is installed is broken: "
+        "Numba needs NumPy 2.2 or less. Got NumPy 2.3."
+    )
+
+
+def test_a_missing_xxhash_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "xxhash", None)
+    with pytest.raises(SaltwiseError) as refused:
+        simulate([1], "pkg", 2)
+    assert str(refused.value) == "The hash of a key needs xxhash: run pip install 'saltwise[simulate]'."

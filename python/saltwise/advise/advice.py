@@ -1,7 +1,7 @@
-"""The one change that helps a skewed stage, or why none would.
+"""The one change that helps a skewed stage, or why nothing would help.
 
-What Spark does about joins is `OptimizeSkewedJoin`: it cuts a partition that is larger than a threshold, and than so
-many times the median, into pieces of the advisory size, where it needs no shuffle for that.
+For joins Spark has `OptimizeSkewedJoin`. It cuts a partition into pieces of the advisory size if the partition is
+larger than a threshold and larger than a multiple of the median, and if that needs no other shuffle.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ SKEW_JOIN = f"{ADAPTIVE}.skewJoin"
 ADVISORY = f"{ADAPTIVE}.advisoryPartitionSizeInBytes"
 DEFAULT_ADVISORY = "64m"
 BYPASS = "spark.sql.execution.bypassPartialAggregation"
-LISTS = {"collect_list", "listagg"}
-"""Functions whose result for a key is as large as its states together, so merging them in parts gains nothing."""
-SEE_THE_TAB = "it was on already: the tab Saltwise in Spark's UI says what it did and why"
+LIST_FUNCTIONS = {"collect_list", "listagg"}
+"""Functions whose result for a key is as large as all its states, so merging them in parts gains nothing."""
+ALREADY_ON = "it was on already: the tab Saltwise in Spark's UI says what it did and why"
 
 Conf = Mapping[str, str]
 
 
 def advice(
-    node: PlanNode, keys: Sequence[str], fragment: Fragment, read: Read, conf: Conf, sizes: Sequence[int]
+    node: PlanNode, keys: Sequence[str], *, fragment: Fragment, read: Read, conf: Conf, sizes: Sequence[int]
 ) -> str:
     """Return what to change.
 
     Args:
-        node: the operator for whose sake rows were shuffled.
+        node: the operator that needed the shuffle.
         keys: its grouping columns.
-        fragment: what the stage runs.
-        read: the shuffle that it reads.
-        conf: of the application and the query.
+        fragment: the part of the plan that the stage runs.
+        read: the shuffle that the stage reads.
+        conf: the confs of the application and the query.
         sizes: the bytes that each task read.
     """
-    named = ", ".join(keys)
+    columns = ", ".join(keys)
     match kind_of(node):
         case Kind.AGGREGATE:
-            return _aggregate(node, named, fragment, conf)
+            return _aggregate(node, columns, fragment, conf)
         case Kind.GROUP_MAP:
             return (
-                f"df.skew_groupby({named}) places the groups evenly; if one group alone is too large, "
+                f"df.skew_groupby({columns}) places the groups evenly; if one group alone is too large, "
                 "write the function as a saltwise.Aggregator, whose parts merge"
             )
         case Kind.OTHER_GROUP_MAP:
@@ -59,24 +59,24 @@ def advice(
             return "saltwise.StateBalancer moves state partitions to other executors"
         case Kind.WINDOW:
             return _window(fragment, read, conf)
-    return f"the query itself repartitions by {named}: leave that out, or repartition without columns"
+    return f"the query itself repartitions by {columns}: leave that out, or repartition without columns"
 
 
-def _aggregate(node: PlanNode, named: str, fragment: Fragment, conf: Conf) -> str:
+def _aggregate(node: PlanNode, columns: str, fragment: Fragment, conf: Conf) -> str:
     if "distinct " in node.text or "functions=[]" in node.text:
         return "nothing helps: Saltwise leaves DISTINCT to Spark, which has plans of its own for it"
     functions = _functions(node.text)
-    if functions and functions <= LISTS:
+    if functions and functions <= LIST_FUNCTIONS:
         return (
             f"nothing helps a key whose {' or '.join(sorted(functions))} alone is too large, because one task must "
-            "hold it; several such keys in one task part with more spark.sql.shuffle.partitions"
+            "hold it; if one task has several such keys, more spark.sql.shuffle.partitions separate them"
         )
     if conf.get(BYPASS) == "true":
         return f"set {BYPASS}=false: then map tasks combine a hot key's rows before the shuffle"
     if _is_on(conf):
-        return SEE_THE_TAB
-    select = f"in the SELECT that groups by {named}"
-    # auto leaves these to Spark, where hardly any of them is skewed.
+        return ALREADY_ON
+    select = f"in the SELECT that groups by {columns}"
+    # auto leaves these to Spark, because they are rarely skewed there.
     if fragment.has("StateStore") or node.name == "HashAggregate":
         return f"write /*+ SKEW_GROUPBY(dchoices) */ {select}"
     return f"set spark.saltwise.enabled=true, or write /*+ SKEW_GROUPBY */ {select}"
@@ -103,18 +103,18 @@ def _window(fragment: Fragment, read: Read, conf: Conf) -> str:
         return "nothing helps: Spark drops most rows of such a window before the shuffle, and Saltwise leaves it alone"
     switch = "spark.saltwise.placement.enabled"
     if conf.get(switch) == "true":
-        return SEE_THE_TAB
+        return ALREADY_ON
     first = ""
     if any(kind_of(node) is not Kind.OTHER or "Join" in node.name for node in read.below):
-        first = "cache the rows below the window, since Saltwise looks at their keys first, and "
+        first = "cache the rows below the window, because Saltwise reads their keys first, and "
     return (
-        f"{first}set {switch}=true, which spreads the keys evenly; nothing helps a key that alone has too many rows, "
+        f"{first}set {switch}=true, which spreads the keys evenly; nothing helps a single key with too many rows, "
         "because a window needs all of them in one task"
     )
 
 
 def _join(node: PlanNode, conf: Conf, sizes: Sequence[int]) -> str:
-    """Name each conf that keeps Spark from splitting the fullest partition of a join."""
+    """Return the confs to set so that Spark splits the fullest partition of a join."""
     if "FullOuter" in node.text:
         return "nothing helps: Spark cannot split the partitions of a full outer join"
     fullest, middle = max(sizes), median(sizes)
@@ -138,7 +138,7 @@ def _half(size: int) -> str:
 
 
 def _bytes(conf: Conf, name: str, default: str) -> int:
-    """Return a size. One that Spark takes and that is none, such as -1, counts as the default."""
+    """Return a size. A value that Spark allows and that is not a size, such as -1, counts as the default."""
     try:
         return bytes_of(name, conf.get(name, default))
     except SaltwiseValueError:
@@ -153,5 +153,5 @@ def _number(conf: Conf, name: str, default: float) -> float:
 
 
 def advisory_bytes(conf: Conf) -> int:
-    """Return the bytes up to which adaptive execution joins partitions into one task."""
+    """Return the most bytes of partitions that adaptive execution joins into one task."""
     return _bytes(conf, ADVISORY, DEFAULT_ADVISORY)

@@ -1,6 +1,6 @@
-"""What an event log tells of an application: its SQL executions, one after the other, with their plans and tasks.
+"""Reads an application from its event log: its SQL executions, one after the other, with their plans and tasks.
 
-An execution is dropped once it was handed on, so that a log of gigabytes needs the memory of a few executions.
+An execution is forgotten after it was yielded. So a log of gigabytes needs the memory of a few executions.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ _EVENT = b'{"Event":"'
 _GROUP_BY = b"org.apache.spark.sql.saltwise.report.GroupByEvent"
 _SQL = "org.apache.spark.sql.execution.ui.SparkListenerSQL"
 MAX_NODES = 10_000
-"""Operators of a plan, beyond which the event is passed over."""
+"""The most operators of a plan. The event of a larger plan is skipped."""
 MAX_LEVELS = 300
-"""Operators above each other, beyond which it is passed over too: a plan is read by functions that call themselves."""
+"""The most operators above each other. A deeper plan is skipped too, because recursive functions read plans."""
 MAX_TEXT = 20_000
-"""Letters of an operator, of a description and of a reason that are kept."""
+"""The most characters of a text that are kept: an operator, a description, or a reason."""
 MAX_LONG = (1 << 63) - 1
-_OPEN = 10_000
-"""Executions that are kept at most. Where Spark has dropped events, an execution may never end."""
-_HOT = 100
-"""Hot keys that are kept of the grouping columns of an execution."""
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-"""What a terminal may take as an order, and what no file can hold."""
-_LATE = 8
-"""Executions that have ended and are kept a little longer: their killed tasks, and Saltwise's own events, come late."""
-_NO_FAILURE = ("another attempt succeeded", "Resubmitted")
-"""Reasons of tasks that ended since their result was there already, or was lost later."""
-_READS = "records read"
-"""The metric of an exchange that counts the rows which its reader took."""
+_MAX_EXECUTIONS = 10_000
+"""The most executions in memory. If Spark dropped events, an execution may never end."""
+_MAX_HOT_KEYS = 100
+"""The most hot keys that are kept for the grouping columns of an execution."""
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Characters that a terminal may run as a command, and characters that UTF-8 cannot encode."""
+_MAX_ENDED = 8
+"""The most ended executions in memory. Events of killed tasks, and Saltwise's own, come after the end."""
+_HARMLESS_REASONS = ("another attempt succeeded", "Resubmitted")
+"""Reasons of tasks that did not fail: another attempt had the result, or the result was lost later."""
+_ROWS_READ = "records read"
+"""The metric of an exchange that counts the rows read from it."""
 
 
 @dataclass(frozen=True)
@@ -49,44 +49,44 @@ class PlanNode:
     """The ids of its accumulators."""
     children: tuple[PlanNode, ...]
     reads: int = -1
-    """Of an exchange: the accumulator that counts the rows read from it."""
+    """The accumulator that counts the rows read from an exchange; -1 for other operators."""
 
     def __iter__(self) -> Iterator[PlanNode]:
-        """All operators, this one first."""
+        """Yield all operators, this one first."""
         yield self
         for child in self.children:
             yield from child
 
     @classmethod
-    def of(cls, info: dict[str, Any]) -> PlanNode:
+    def from_info(cls, info: dict[str, Any]) -> PlanNode:
         """Return the node that a ``SparkPlanInfo`` describes.
 
         Raises:
-            LookupError, TypeError, ValueError: it is none, or the plan is too large.
+            LookupError, TypeError, ValueError: `info` is not a ``SparkPlanInfo``, or the plan is too large.
         """
-        return cls._of(info, count(1), MAX_LEVELS)
+        return cls._from_info(info, count(1), MAX_LEVELS)
 
     @classmethod
-    def _of(cls, info: dict[str, Any], nodes: Iterator[int], levels: int) -> PlanNode:
+    def _from_info(cls, info: dict[str, Any], nodes: Iterator[int], levels: int) -> PlanNode:
         if next(nodes) > MAX_NODES or not levels:
             raise ValueError("the plan has too many operators")
         metrics = [(_whole(metric["accumulatorId"]), metric.get("name")) for metric in info["metrics"]]
         return cls(
-            _text(info["nodeName"]),
-            _text(info["simpleString"]),
-            frozenset(metric for metric, _ in metrics),
-            tuple(cls._of(child, nodes, levels - 1) for child in info["children"]),
-            next((metric for metric, name in metrics if name == _READS), -1),
+            name=_text(info["nodeName"]),
+            text=_text(info["simpleString"]),
+            metrics=frozenset(metric for metric, _ in metrics),
+            children=tuple(cls._from_info(child, nodes, levels - 1) for child in info["children"]),
+            reads=next((metric for metric, name in metrics if name == _ROWS_READ), -1),
         )
 
 
 class Task(NamedTuple):
-    """What a task took, and what it read from shuffles."""
+    """How long a task took, and what it read from shuffles."""
 
     millis: int
-    rows: int
-    bytes: int
-    spilled: int
+    rows: int = 0
+    bytes: int = 0
+    spilled: int = 0
     """Bytes spilled from memory."""
 
 
@@ -99,35 +99,35 @@ class Failed(NamedTuple):
 
 @dataclass
 class Stage:
-    """A stage, over all its attempts: what ran again counts once."""
+    """A stage with all its attempts. A task that ran again counts once."""
 
     id: int
     reads_shuffle: bool = False
     done: dict[int, Task] = field(default_factory=dict)
-    """By partition, the run that succeeded last."""
+    """The last run that succeeded, by partition."""
     failed: dict[int, Failed] = field(default_factory=dict)
-    """By partition."""
+    """The runs that failed, by partition."""
     running: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """By task: its partition, and when it started."""
+    """The partition and the start of each task that runs, by task."""
     accumulators: set[int] = field(default_factory=set)
     """The ids that its tasks updated."""
     slowest: int = -1
     """Milliseconds of its slowest task."""
     updates: dict[int, int] = field(default_factory=dict)
-    """What that task added to each accumulator that counts."""
+    """The numbers that this task added, by accumulator."""
     slots: int = 1
-    """The most tasks that the cluster could run at a time meanwhile."""
+    """The most tasks that the cluster could run at a time during the stage."""
     failures: dict[str, int] = field(default_factory=dict)
-    """How often tasks failed, by the reason's first line."""
+    """How often tasks failed, by the first line of the reason."""
     lost_millis: int = 0
-    """What the tasks took that failed."""
+    """Milliseconds of all tasks that failed."""
 
     def never_done(self) -> dict[int, Failed]:
-        """The partitions of which no run succeeded."""
+        """Return the partitions without a run that succeeded."""
         return {partition: failed for partition, failed in self.failed.items() if partition not in self.done}
 
     def tasks(self) -> list[Task]:
-        """One task for each partition, in the order in which Spark starts them; of those never done the longest run."""
+        """Return one task for each partition, in Spark's order. If no run succeeded, this is the longest one."""
         every = self.done | {partition: failed.longest for partition, failed in self.never_done().items()}
         return [every[partition] for partition in sorted(every)]
 
@@ -151,30 +151,30 @@ class Execution:
     description: str
     started: int
     plan: PlanNode
-    """The last one: with adaptive execution, the one that ran."""
+    """The last plan. With adaptive execution, this is the plan that ran."""
     conf: dict[str, str] = field(default_factory=dict)
-    """What the session had set."""
+    """The confs that the session had set."""
     ended: int | None = None
     error: str = ""
     stages: dict[int, Stage] = field(default_factory=dict)
     hot_keys: dict[tuple[str, ...], list[str]] = field(default_factory=dict)
-    """By grouping columns: the heaviest keys, with their rows, as Saltwise's own events tell them."""
+    """The heaviest keys with their rows, by grouping columns, from Saltwise's own events."""
 
     @property
     def seconds(self) -> float | None:
-        """How long it took; None if the log ends before."""
+        """How long it took; None if the log has no end of it."""
         return None if self.ended is None else (self.ended - self.started) / 1000
 
 
 def executions(lines: Iterable[bytes], with_keys: bool = False) -> Iterator[Execution]:
     """Yield the SQL executions of an event log, each one soon after its end.
 
-    Events that it does not know, or whose values are of a wrong type, and lines that are no JSON, are passed over.
-    Executions that never ended come last.
+    Unknown events, events with values of a wrong type, and lines that are not JSON are skipped. Executions that never
+    ended come last.
 
     Args:
-        lines: without line ends.
-        with_keys: whether to keep the hot keys that Saltwise's own events tell.
+        lines: lines without line ends.
+        with_keys: whether to keep the hot keys of Saltwise's own events.
 
     >>> list(executions([b'{"Event":"SparkListenerApplicationStart","App Name":"nightly","App ID":"app-1"}']))
     []
@@ -190,15 +190,15 @@ def executions(lines: Iterable[bytes], with_keys: bool = False) -> Iterator[Exec
         try:
             handle(json.loads(line))
         except (ValueError, ArithmeticError, RecursionError, LookupError, TypeError, AttributeError):
-            continue  # of another Spark, or damaged
-        while len(reader.ended) > _LATE:
+            continue  # written by another Spark, or damaged
+        while len(reader.ended) > _MAX_ENDED:
             yield reader.settled(reader.ended.popleft())
-        while len(reader.executions) > _OPEN:
+        while len(reader.executions) > _MAX_EXECUTIONS:
             number = next(iter(reader.executions))
             with suppress(ValueError):
                 reader.ended.remove(number)
             yield reader.settled(number)
-    for number in [*reader.ended, *(each for each in reader.executions if each not in reader.ended)]:
+    for number in [*reader.ended, *(number for number in reader.executions if number not in reader.ended)]:
         yield reader.settled(number)
 
 
@@ -208,9 +208,9 @@ class _Reader:
         self.executions: dict[int, Execution] = {}
         self.ended: deque[int] = deque()
         self.execution_of: dict[int, int] = {}
-        """By stage."""
+        """The execution of each stage."""
         self.cores: dict[str, int] = {}
-        """By executor, of those that live."""
+        """The cores of each executor that lives."""
         self.all_cores = 0
         self.cores_per_task = 1
         self.now = 0
@@ -234,12 +234,12 @@ class _Reader:
             self.handlers[_GROUP_BY] = self.group_by
 
     def settled(self, number: int) -> Execution:
-        """Return an execution, and forget it. Tasks of it that still run have run until now."""
+        """Return an execution, and forget it. Its running tasks count as if they had failed now."""
         execution = self.executions.pop(number)
         for id, stage in execution.stages.items():
             del self.execution_of[id]
             for partition, since in stage.running.values():
-                _add_failed(stage, partition, Task(max(0, self.now - since), 0, 0, 0))
+                _add_failed(stage, partition, Task(max(0, self.now - since)))
         return execution
 
     def group_by(self, event: dict[str, Any]) -> None:
@@ -248,7 +248,7 @@ class _Reader:
             for key, rows in zip(event["hotKeys"], event["hotRows"], strict=True)
         ]
         known = self.executions[event["executionId"]].hot_keys.setdefault(tuple(map(_text, event["keys"])), [])
-        known += hot[: _HOT - len(known)]
+        known += hot[: _MAX_HOT_KEYS - len(known)]
 
     def log_start(self, event: dict[str, Any]) -> None:
         self.application.spark = _text(event.get("Spark Version") or "")
@@ -273,7 +273,7 @@ class _Reader:
     def job_start(self, event: dict[str, Any]) -> None:
         execution = self.executions.get(int((event.get("Properties") or {})["spark.sql.execution.id"]))
         for id in map(_whole, event["Stage IDs"] if execution is not None else ()):
-            # A later job may name the stages of an earlier one, whose output it takes.
+            # A later job may name the stages of an earlier job, because it reads their output.
             if execution is not None and id not in self.execution_of:
                 self.execution_of[id] = execution.id
                 execution.stages[id] = Stage(id)
@@ -283,7 +283,7 @@ class _Reader:
 
     def stage_completed(self, event: dict[str, Any]) -> None:
         info = event["Stage Info"]
-        self.stage(info["Stage ID"]).accumulators.update(_whole(each["ID"]) for each in info.get("Accumulables", ()))
+        self.stage(info["Stage ID"]).accumulators.update(_whole(entry["ID"]) for entry in info.get("Accumulables", ()))
 
     def task_start(self, event: dict[str, Any]) -> None:
         info = event["Task Info"]
@@ -299,10 +299,10 @@ class _Reader:
         stage.running.pop(info.get("Task ID"), None)
         read = metrics.get("Shuffle Read Metrics") or {}
         task = Task(
-            max(0, finished - _whole(info["Launch Time"])),
-            _whole(read.get("Total Records Read", 0)),
-            _whole(read.get("Remote Bytes Read", 0)) + _whole(read.get("Local Bytes Read", 0)),
-            _whole(metrics.get("Memory Bytes Spilled", 0)),
+            millis=max(0, finished - _whole(info["Launch Time"])),
+            rows=_whole(read.get("Total Records Read", 0)),
+            bytes=_whole(read.get("Remote Bytes Read", 0)) + _whole(read.get("Local Bytes Read", 0)),
+            spilled=_whole(metrics.get("Memory Bytes Spilled", 0)),
         )
         stage.reads_shuffle |= task.rows > 0
         stage.slots = max(stage.slots, self.all_cores // self.cores_per_task)
@@ -310,7 +310,7 @@ class _Reader:
             stage.done[_partition(info)] = task
         else:
             why = _first_line(reason)
-            if any(text in why for text in _NO_FAILURE):
+            if any(text in why for text in _HARMLESS_REASONS):
                 return
             stage.failures[why] = stage.failures.get(why, 0) + 1
             stage.lost_millis += task.millis
@@ -318,24 +318,24 @@ class _Reader:
         updates = info.get("Accumulables") or ()
         if task.millis > stage.slowest and updates:
             stage.slowest = task.millis
-            stage.accumulators.update(_whole(each["ID"]) for each in updates)
-            stage.updates = {each["ID"]: int(each["Update"]) for each in updates if _is_whole(each.get("Update"))}
+            stage.accumulators.update(_whole(entry["ID"]) for entry in updates)
+            stage.updates = {entry["ID"]: int(entry["Update"]) for entry in updates if _is_whole(entry.get("Update"))}
 
     def execution_start(self, event: dict[str, Any]) -> None:
         number = _whole(event["executionId"])
         if number in self.executions:
             return  # the log has the event twice
         self.executions[number] = Execution(
-            number,
-            self.application,
-            _text(event.get("description") or ""),
-            _whole(event["time"]),
-            PlanNode.of(event["sparkPlanInfo"]),
-            _conf(event.get("modifiedConfigs") or {}),
+            id=number,
+            application=self.application,
+            description=_text(event.get("description") or ""),
+            started=_whole(event["time"]),
+            plan=PlanNode.from_info(event["sparkPlanInfo"]),
+            conf=_conf(event.get("modifiedConfigs") or {}),
         )
 
     def plan_update(self, event: dict[str, Any]) -> None:
-        self.executions[event["executionId"]].plan = PlanNode.of(event["sparkPlanInfo"])
+        self.executions[event["executionId"]].plan = PlanNode.from_info(event["sparkPlanInfo"])
 
     def execution_end(self, event: dict[str, Any]) -> None:
         execution = self.executions[event["executionId"]]
@@ -353,22 +353,22 @@ def _whole(value: object) -> int:
     """Return a number of an event.
 
     Raises:
-        ValueError: it is no whole number, or below 0 or more than a long.
+        ValueError: the value is not a whole number from 0 to :data:`MAX_LONG`.
     """
     if not isinstance(value, int) or not 0 <= value <= MAX_LONG:
-        raise ValueError("a value is no count")
+        raise ValueError("a value is not a count")
     return int(value)
 
 
 def _text(value: object) -> str:
-    """Return a text of an event as it can be shown in a terminal.
+    """Return a text of an event without characters that could harm a terminal.
 
     Raises:
-        TypeError: it is no text.
+        TypeError: the value is not a text.
     """
     if not isinstance(value, str):
-        raise TypeError("a value is no text")
-    return _CONTROLS.sub(" ", value[:MAX_TEXT])
+        raise TypeError("a value is not a text")
+    return _CONTROL_CHARACTERS.sub(" ", value[:MAX_TEXT])
 
 
 def _conf(values: dict[str, Any]) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """Event logs of Spark applications, line by line: plain or compressed, of one file or of many.
 
-Spark writes a JSON object a line. A log that rolls is a folder ``eventlog_v2_<application>`` with files
-``events_<n>_<application>``. A file ``….compact`` stands for itself and all files with a lower number. The name of a
-file may lie about its codec, so the first bytes decide.
+Spark writes a JSON object a line. A rolling log is a folder ``eventlog_v2_<application>`` with files
+``events_<n>_<application>``. A file ``….compact`` replaces the file of its number and all
+files with a lower number. The name of a file may not tell its codec, so the first bytes decide.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from ..errors import SaltwiseError
 
 ROLLING = "eventlog_v2_"
 MAX_LINE = 16 << 20
-"""Bytes of a line, beyond which it is passed over: JSON takes many times its length when it is read."""
+"""The most bytes of a line. Longer lines are skipped, because parsed JSON takes many times its length."""
 MAX_BLOCK = 32 << 20
-"""Bytes of a compressed block, before and after, beyond which a log is taken as damaged: lz4-java makes none."""
+"""The most bytes of a block, compressed or not. A log with a larger one counts as damaged: lz4-java writes none."""
 MAX_RATIO = 250
-"""A log that is so many times as large as its file is taken as damaged. One of Spark is some 30 times as large."""
+"""A log that is larger than this many times its file counts as damaged. A log of Spark is about 30 times as large."""
 
 _CHUNK = 1 << 20
 _EVENTS = re.compile(r"events_(\d+)_")
@@ -42,8 +42,8 @@ class EventLogError(SaltwiseError):
         )
 
     @classmethod
-    def of(cls, path: Path, error: Exception) -> EventLogError:
-        """Return the error of a log; one of the file system says its reason."""
+    def from_error(cls, path: Path, error: Exception) -> EventLogError:
+        """Return the error of a log. The message has the reason of an error of the file system."""
         return error if isinstance(error, cls) else cls(path, str(error))
 
 
@@ -61,38 +61,38 @@ class EventLog:
         return sum(file.stat().st_size for file in self.files)
 
     def lines(self, read: Callable[[int], object] = lambda _: None) -> Iterator[bytes]:
-        """Yield the lines that may be events. A log that stops in the middle, as a running one may, ends there.
+        """Yield the lines that may be events. The log of a running application may stop in the middle of a line.
 
-        A line of more than :data:`MAX_LINE` bytes is passed over.
+        A line of more than :data:`MAX_LINE` bytes is skipped.
 
         Args:
-            read: is called with the number of bytes of the files that were read since its last call.
+            read: is called with the number of bytes of the files read since its last call.
 
         Raises:
-            EventLogError: a file is of no known format, or damaged.
+            EventLogError: a file has no known format, or is damaged.
         """
         for file in self.files:
-            yield from _lines(_counted(file, read))
+            yield from _lines(_with_progress(file, read))
 
 
 def event_logs(path: Path) -> list[EventLog]:
-    """Return the logs at a path: of a file, of a folder that rolls, or of all that lie below a folder, by name.
+    """Return the logs at a path: a file, a rolling log, or all logs below a folder, sorted by name.
 
     Raises:
-        EventLogError: there is none.
+        EventLogError: the path has no event log.
     """
     if path.is_file():
         return [EventLog(path, (path,))]
     if not path.is_dir():
-        raise EventLogError(path, "it is not there")
-    found = [*_below(path, set())]
-    if not found:
+        raise EventLogError(path, "the path does not exist")
+    logs = [*_logs_below(path, set())]
+    if not logs:
         raise EventLogError(path, "the folder has no event log")
-    return found
+    return logs
 
 
-def _below(folder: Path, seen: set[Path]) -> Iterator[EventLog]:
-    """Yield the logs of a folder and those below it. A folder to which several links lead is read once."""
+def _logs_below(folder: Path, seen: set[Path]) -> Iterator[EventLog]:
+    """Yield the logs of a folder and of all folders below it. A folder with several links to it is read once."""
     if (real := folder.resolve()) in seen:
         return
     seen.add(real)
@@ -101,31 +101,31 @@ def _below(folder: Path, seen: set[Path]) -> Iterator[EventLog]:
         if rolling.files:  # a new one has none
             yield rolling
         return
-    for each in sorted(folder.iterdir()):
-        if each.name.startswith("."):
+    for entry in sorted(folder.iterdir()):
+        if entry.name.startswith("."):
             continue
-        if each.is_dir():
-            yield from _below(each, seen)
-        elif each.is_file() and _codec(each) is not None:
-            yield EventLog(each, (each,))
+        if entry.is_dir():
+            yield from _logs_below(entry, seen)
+        elif entry.is_file() and _codec(entry) is not None:
+            yield EventLog(entry, (entry,))
 
 
 def _rolling(folder: Path) -> EventLog:
     numbered = sorted(
-        (int(found[1]), not file.name.endswith(".compact"), file)
+        (int(match[1]), not file.name.endswith(".compact"), file)
         for file in folder.iterdir()
         # A compaction in progress replaces nothing yet.
-        if (found := _EVENTS.match(file.name)) is not None
+        if (match := _EVENTS.match(file.name)) is not None
         and not file.name.endswith(".compact.inprogress")
         and file.is_file()
     )
-    since = max((number for number, is_whole, _ in numbered if not is_whole), default=0)
-    kept = [file for number, is_whole, file in numbered if number > since or (number == since and not is_whole)]
-    return EventLog(folder, tuple(kept))
+    first = max((number for number, is_whole, _ in numbered if not is_whole), default=0)
+    files = [file for number, is_whole, file in numbered if number > first or (number == first and not is_whole)]
+    return EventLog(folder, tuple(files))
 
 
 def _codec(file: Path) -> str | None:
-    """Return what a file is compressed with, "" for nothing, or None if it is no event log."""
+    """Return the codec of a file, "" if it is not compressed, or None if it is not an event log."""
     with file.open("rb") as stream:
         begin = stream.read(8)
     for magic, codec in ((_LZ4, "lz4"), (_SNAPPY, "snappy"), (_ZSTD, "zstd"), (_BEGIN, "")):
@@ -134,8 +134,8 @@ def _codec(file: Path) -> str | None:
     return None
 
 
-def _counted(file: Path, read: Callable[[int], object]) -> Iterator[bytes]:
-    """Yield the content of a file, and call `read` with the bytes that were read for it."""
+def _with_progress(file: Path, read: Callable[[int], object]) -> Iterator[bytes]:
+    """Yield the content of a file, and call `read` with the number of bytes read for each part."""
     file_size = file.stat().st_size
     at = size = 0
     with file.open("rb") as stream:
@@ -147,12 +147,12 @@ def _counted(file: Path, read: Callable[[int], object]) -> Iterator[bytes]:
             yield chunk
             read(now - at)
             at = now
-        # What decompressed it may have closed the stream.
+        # The decompressor may have closed the stream, so `stream.tell` may fail here.
         read(file_size - at)
 
 
 def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Cut chunks at line ends, and yield what may be an event. The last one needs no line end if it is whole."""
+    """Cut chunks at line ends, and yield what may be an event. The last line may lack its end."""
     begun: list[bytes] = []
     size = 0
     for chunk in chunks:
@@ -172,7 +172,7 @@ def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _events(lines: bytes) -> Iterator[bytes]:
-    """Yield the lines that begin as an event does. What lies between them is not cut: it may be millions of lines."""
+    """Yield the lines that begin like an event. Other lines are not cut, because there may be millions of them."""
     at = 0
     while (at := lines.find(_BEGIN, at)) >= 0:
         end = lines.index(b"\n", at)
@@ -185,7 +185,7 @@ def _chunks(file: Path, stream: BinaryIO) -> Iterator[bytes]:
     codec = _codec(file)
     if codec is None:
         if file.stat().st_size:
-            raise EventLogError(file, "it begins neither with an event nor as lz4, snappy or zstd do")
+            raise EventLogError(file, "it begins neither with an event nor like lz4, snappy or zstd")
         return
     if codec == "":
         yield from iter(lambda: stream.read(_CHUNK), b"")
@@ -206,7 +206,7 @@ def _zstd(file: Path, stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _lz4(file: Path, stream: BinaryIO) -> Iterator[bytes]:
-    """The blocks of lz4-java: a magic, how they are compressed, their length before and after, a checksum."""
+    """Yield the blocks of lz4-java. The head of a block has a magic, the method, both lengths and a checksum."""
     raw = pa.Codec("lz4_raw")
     while len(head := stream.read(21)) == 21:
         magic, token, compressed, length, _ = struct.unpack("<8sBiii", head)
@@ -220,7 +220,7 @@ def _lz4(file: Path, stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _snappy(file: Path, stream: BinaryIO) -> Iterator[bytes]:
-    """The blocks of snappy-java: a head of 16 bytes, then each block after its length."""
+    """Yield the blocks of snappy-java. The file has a head of 16 bytes, then each block after its length."""
     raw = pa.Codec("snappy")
     while len(head := stream.read(4)) == 4:
         if head == _SNAPPY[:4]:
@@ -237,7 +237,7 @@ def _snappy(file: Path, stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _varint(file: Path, block: bytes) -> int:
-    """Return the length before compression, with which a block of snappy begins."""
+    """Return the length before compression. A block of snappy begins with it."""
     number = 0
     for i, byte in enumerate(block[:5]):
         number |= (byte & 0x7F) << (7 * i)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import ChainMap, Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from statistics import median
 from typing import Any
 
@@ -15,13 +15,13 @@ from .fragments import Fragment, Kind, Read, fragments, keys_of, kind_of, needs_
 from .schedule import Range, gain, makespan
 
 MIN_SECONDS = 1.0
-"""Less than that is not worth a change."""
+"""A smaller gain is not worth a change."""
 MIN_SECONDS_OF_ONE = 0.05
-"""Less than that is noise, however often it happens."""
+"""A smaller gain of one execution is noise, even if it happens often."""
 UNEVEN = 2.0
-"""The slowest task takes so many times the mean of the others, if a stage is uneven."""
+"""A stage is uneven if its slowest task takes this many times the mean of the others."""
 SKEWED = 1.5
-"""It has read so many times the mean of the others in rows or bytes, if its keys are the cause."""
+"""The keys are the cause if the slowest task read this many times the mean of the others in rows or bytes."""
 OUT_OF_MEMORY = (
     "OutOfMemory",
     "code 137",
@@ -31,14 +31,67 @@ OUT_OF_MEMORY = (
     "Cannot grow BufferHolder",
     "Python worker exited unexpectedly",
 )
-KEPT_TASKS = 1000
-"""Tasks of a stage that are kept, the slowest ones."""
+MAX_TASKS = 1000
+"""The most tasks of a stage that a finding lists. These are the slowest ones."""
 _BATCH = re.compile(r"\bbatch = \d+")
 
 
 @dataclass(frozen=True)
+class TaskFigures:
+    """What the tasks of a stage took and read."""
+
+    tasks: int
+    """How many tasks the stage had."""
+    seconds: list[float]
+    """Seconds of each task, the slowest first, at most :data:`MAX_TASKS` of them."""
+    task_rows: list[int]
+    """Rows that these tasks read, in the same order."""
+    task_bytes: list[int]
+    """Bytes that these tasks read, in the same order."""
+    slowest: float
+    """Seconds of the slowest task."""
+    median: float
+    """Seconds of the median task."""
+    unfinished: bool
+    """Whether some task never finished, so that it took longer than the log says."""
+    rows: float
+    """Rows of the slowest task, as a multiple of the mean of the others."""
+    bytes: float
+    """Bytes of the slowest task, as a multiple of the mean of the others."""
+    spilled: int
+    """Bytes that the tasks spilled."""
+    failures: dict[str, int]
+    """Failed tasks by reason, of all attempts of the stage."""
+
+    @classmethod
+    def of_stage(cls, stage: Stage, tasks: Sequence[Task]) -> TaskFigures:
+        """Return the figures of a stage with these tasks."""
+        slowest = _slowest(tasks)
+        by_time = sorted(tasks, key=lambda task: -task.millis)
+        listed = by_time[:MAX_TASKS]
+        return cls(
+            tasks=len(tasks),
+            seconds=[task.millis / 1000 for task in listed],
+            task_rows=[task.rows for task in listed],
+            task_bytes=[task.bytes for task in listed],
+            slowest=by_time[0].millis / 1000,
+            median=median(task.millis for task in tasks) / 1000,
+            unfinished=bool(stage.never_done()),
+            rows=_by_others([task.rows for task in tasks], slowest),
+            bytes=_by_others([task.bytes for task in tasks], slowest),
+            spilled=sum(task.spilled for task in tasks),
+            failures=stage.failures,
+        )
+
+    @property
+    def out_of_memory(self) -> int:
+        """How many tasks ran out of memory."""
+        return sum(count for why, count in self.failures.items() if _is_out_of_memory(why))
+
+
+@dataclass(frozen=True)
 class Finding:
-    """A stage whose keys were skewed, or the same one in many executions of a query."""
+    """A stage whose keys were skewed, or the same stage in many executions of a query."""
 
     application: str
     execution: int
@@ -47,43 +100,24 @@ class Finding:
     kind: Kind
     operator: str
     keys: list[str]
-    tasks: int
-    """How many tasks the stage had."""
-    seconds: list[float]
-    """Of each task, the slowest first, at most a thousand."""
-    task_rows: list[int]
-    """What these read, in the same order."""
-    task_bytes: list[int]
-    slowest: float
-    """Seconds of the slowest task."""
-    median: float
-    """Seconds of the median task."""
-    unfinished: bool
-    """Whether some task never ended well, so that it took longer than what the log tells."""
+    figures: TaskFigures
     took: float
     """Seconds of the stage on the log's cores, by list scheduling."""
     gain: Range
-    """Seconds that it would take less if tasks were even, in all executions together."""
-    times: int
-    """In how many executions it was found. The other figures are of the one with the most to gain."""
-    rows: float
-    """Rows of the slowest task by the mean of the others."""
-    bytes: float
-    """Bytes of the slowest task by the mean of the others."""
-    spilled: int
-    """Bytes spilled by its tasks."""
-    failures: dict[str, int]
-    """Failed tasks by reason, of all attempts of the stage."""
-    failed: bool
-    """Whether the query ended with an error."""
-    hot_keys: list[str]
-    """The heaviest keys, where the plugin has told them in this log."""
+    """Seconds that even tasks would save, in all executions together."""
     advice: str
+    failed: bool = False
+    """Whether the query ended with an error."""
+    hot_keys: list[str] = field(default_factory=list)
+    """The heaviest keys, where the plugin wrote them to this log."""
+    times: int = 1
+    """In how many executions it was found. The other figures are those of the execution with the most to gain."""
 
-    @property
-    def out_of_memory(self) -> int:
-        """How many of its tasks failed for want of memory."""
-        return sum(count for why, count in self.failures.items() if _is_out_of_memory(why))
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values, with the figures of the tasks beside the others."""
+        values = asdict(self)
+        figures: dict[str, Any] = values.pop("figures")
+        return values | figures | {"kind": self.kind.value}
 
 
 def findings(executions: Iterable[Execution]) -> list[Finding]:
@@ -93,45 +127,45 @@ def findings(executions: Iterable[Execution]) -> list[Finding]:
     """
     found: dict[tuple[Any, ...], Finding] = {}
     for execution in executions:
-        for each in _of_execution(execution):
-            query = _BATCH.sub("", each.description)
-            same = (each.application, query, each.kind, each.operator, tuple(each.keys), each.advice)
-            found[same] = _together(found[same], each) if same in found else each
-    worth = [each for each in found.values() if each.gain.most >= MIN_SECONDS]
-    return sorted(worth, key=lambda each: (not each.failed, -each.gain.most))
+        for finding in _findings_of_execution(execution):
+            query = _BATCH.sub("", finding.description)
+            same = (finding.application, query, finding.kind, finding.operator, tuple(finding.keys), finding.advice)
+            found[same] = _merged(found[same], finding) if same in found else finding
+    worth = [finding for finding in found.values() if finding.gain.high >= MIN_SECONDS]
+    return sorted(worth, key=lambda finding: (not finding.failed, -finding.gain.high))
 
 
-def _together(one: Finding, other: Finding) -> Finding:
-    """Return one finding for both; its figures are those of the one that gains more."""
-    more = max(one, other, key=lambda each: (each.failed, each.gain.most / each.times))
-    both = Range(one.gain.least + other.gain.least, one.gain.most + other.gain.most)
-    return replace(more, gain=both, times=one.times + other.times)
+def _merged(one: Finding, other: Finding) -> Finding:
+    """Return one finding for both. Its figures are those of the one that gains more."""
+    larger = max(one, other, key=lambda finding: (finding.failed, finding.gain.high / finding.times))
+    gain = Range(one.gain.low + other.gain.low, one.gain.high + other.gain.high)
+    return replace(larger, gain=gain, times=one.times + other.times)
 
 
-def _of_execution(execution: Execution) -> Iterator[Finding]:
+def _findings_of_execution(execution: Execution) -> Iterator[Finding]:
     plan: _Plan | None = None
     for stage in execution.stages.values():
         tasks = stage.tasks()
         if not stage.reads_shuffle or not tasks or max(task.millis for task in tasks) < 1000 * MIN_SECONDS_OF_ONE:
             continue
         plan = plan or _Plan(execution.plan)
-        found = _of_stage(execution, stage, tasks, plan)
-        if found is not None:
-            yield found
+        finding = _finding_of_stage(execution, stage, tasks, plan)
+        if finding is not None:
+            yield finding
 
 
 class _Plan:
-    """The fragments of a plan, by what its stages tell. Each is looked at once, however many stages there are."""
+    """The fragments of a plan, found by the accumulators of its stages. Each is parsed once for all stages."""
 
     def __init__(self, plan: PlanNode) -> None:
         self.plan = plan
         self.parts = fragments(plan)
         self._part_of = {metric: i for i, part in reversed([*enumerate(self.parts)]) for metric in part.accumulators}
-        """By accumulator."""
+        """The number of a fragment, by accumulator."""
         self._keys: dict[int, list[str]] = {}
 
     def place(self, stage: Stage) -> tuple[Fragment, Read] | None:
-        """Return what the stage runs, and the shuffle from which its slowest task took most of its rows."""
+        """Return the fragment that the stage runs, and the shuffle that gave its slowest task most of its rows."""
         shared = Counter(self._part_of[metric] for metric in stage.accumulators if metric in self._part_of)
         part = self.parts[max(shared, key=lambda i: (shared[i], -i))] if shared else None
         if part is None or not part.reads:
@@ -145,7 +179,7 @@ class _Plan:
         return self._keys[id(node)]
 
 
-def _of_stage(execution: Execution, stage: Stage, tasks: list[Task], plan: _Plan) -> Finding | None:
+def _finding_of_stage(execution: Execution, stage: Stage, tasks: list[Task], plan: _Plan) -> Finding | None:
     place = plan.place(stage)
     if place is None:
         return None
@@ -157,55 +191,41 @@ def _of_stage(execution: Execution, stage: Stage, tasks: list[Task], plan: _Plan
     millis = [task.millis for task in tasks]
     possible = gain(millis, stage.slots)
     if any(map(_is_out_of_memory, stage.failures)):
-        possible = Range(possible.least, possible.most + stage.lost_millis / 1000)
-    if possible.most < MIN_SECONDS_OF_ONE:
+        possible = Range(possible.low, possible.high + stage.lost_millis / 1000)
+    if possible.high < MIN_SECONDS_OF_ONE:
         return None
     keys = plan.keys(node)
-    slowest = _slowest(tasks)
-    by_time = sorted(tasks, key=lambda task: -task.millis)
-    shown = by_time[:KEPT_TASKS]
     return Finding(
-        execution.application.id,
-        execution.id,
-        execution.description,
-        stage.id,
-        kind_of(node) if node is not read.exchange else Kind.REPARTITION,
-        node.name,
-        keys,
-        len(tasks),
-        [task.millis / 1000 for task in shown],
-        [task.rows for task in shown],
-        [task.bytes for task in shown],
-        by_time[0].millis / 1000,
-        median(millis) / 1000,
-        bool(stage.never_done()),
-        makespan(millis, stage.slots),
-        possible,
-        1,
-        _by_others([task.rows for task in tasks], slowest),
-        _by_others([task.bytes for task in tasks], slowest),
-        sum(task.spilled for task in tasks),
-        stage.failures,
-        bool(execution.error),
-        execution.hot_keys.get(tuple(keys), []),
-        advice(node, keys, fragment, read, conf, [task.bytes for task in tasks]),
+        application=execution.application.id,
+        execution=execution.id,
+        description=execution.description,
+        stage=stage.id,
+        kind=kind_of(node) if node is not read.exchange else Kind.REPARTITION,
+        operator=node.name,
+        keys=keys,
+        figures=TaskFigures.of_stage(stage, tasks),
+        took=makespan(millis, stage.slots),
+        gain=possible,
+        advice=advice(node, keys, fragment=fragment, read=read, conf=conf, sizes=[task.bytes for task in tasks]),
+        failed=bool(execution.error),
+        hot_keys=execution.hot_keys.get(tuple(keys), []),
     )
 
 
 def _is_skewed(stage: Stage, tasks: list[Task], read: Read, advisory: int) -> bool:
-    """Say whether one task takes longer than the others since it has more rows than they do."""
+    """Say whether one task takes longer than the others because it has more rows."""
     slowest = _slowest(tasks)
     task = tasks[slowest]
     if len(tasks) == 1:
-        # Adaptive execution has joined all partitions of a shuffle, and what they hold is more than it would join.
+        # Adaptive execution joins small partitions. This task has more bytes than joined partitions can have.
         return partitions_of(read.exchange) > 1 and task.bytes > advisory
     if len(stage.done) * 2 < len(tasks):
-        return False  # what the others would have taken is not known
+        return False  # nobody knows how long the others would have taken
     if any(map(_is_out_of_memory, stage.failures)) and _failed_by_size(stage):
         return True
     if _by_others([each.millis for each in tasks], slowest) < UNEVEN:
         return False
-    unknown = not task.rows and not task.bytes  # it never ended, and told nothing
+    unknown = not task.rows and not task.bytes  # it never finished, so the log has no counts of it
     fuller = max(
         _by_others([each.rows for each in tasks], slowest), _by_others([each.bytes for each in tasks], slowest)
     )
@@ -213,7 +233,7 @@ def _is_skewed(stage: Stage, tasks: list[Task], read: Read, advisory: int) -> bo
 
 
 def _failed_by_size(stage: Stage) -> bool:
-    """Say whether a task failed that had more rows than the others. One that told nothing must have failed again."""
+    """Say whether a task with more rows than the others failed. A task without counts must have failed twice."""
     mean = sum(task.rows for task in stage.done.values()) / len(stage.done) if stage.done else 0.0
     return any(
         failed.longest.rows >= SKEWED * mean if failed.longest.rows else failed.runs > 1

@@ -1,4 +1,4 @@
-"""The part of a plan that one stage runs, and the operator for whose sake its rows were shuffled."""
+"""The part of a plan that one stage runs, and the operator that needed its shuffle."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .application import PlanNode
 
 EXCHANGES = ("Exchange", "ShuffleQueryStage", "BroadcastQueryStage", "ReusedExchange", "BroadcastExchange")
 PARTIAL = "functions=[partial_"
-"""In the text of an aggregate that needs no shuffle."""
+"""Part of the text of an aggregate that needs no shuffle."""
 
 _HASHED = "hashpartitioning("
 _NUMBER = re.compile(r", ?(\d{1,9})\)")
-"""Ends the keys of an exchange: into how many partitions it hashes them."""
+"""The number of partitions of an exchange. It stands behind the keys."""
 _COMPUTED = "_groupingexpression#"
 
 
@@ -42,7 +42,7 @@ class Read(NamedTuple):
 
     @property
     def below(self) -> Iterator[PlanNode]:
-        """The operators that wrote it, down to the exchanges below."""
+        """Yield the operators that wrote the shuffle, down to the exchanges below."""
         return _until_exchanges(self.exchange.children)
 
 
@@ -58,32 +58,32 @@ class Fragment:
         return frozenset().union(*(node.metrics for node in self.nodes))
 
     def has(self, *names: str) -> bool:
-        """Whether it has an operator whose name begins so."""
+        """Say whether an operator's name begins with one of these."""
         return any(node.name.startswith(names) for node in self.nodes)
 
 
 def fragments(plan: PlanNode) -> list[Fragment]:
     """Cut a plan at its exchanges."""
-    found: list[Fragment] = []
-    _cut(plan, found, _begun(found), [])
-    return [each for each in found if each.nodes]
+    parts: list[Fragment] = []
+    _cut(plan, parts, _new_fragment(parts), [])
+    return [part for part in parts if part.nodes]
 
 
-def _begun(found: list[Fragment]) -> Fragment:
-    found.append(Fragment())
-    return found[-1]
+def _new_fragment(parts: list[Fragment]) -> Fragment:
+    parts.append(Fragment())
+    return parts[-1]
 
 
-def _cut(node: PlanNode, found: list[Fragment], current: Fragment, above: list[PlanNode]) -> None:
+def _cut(node: PlanNode, parts: list[Fragment], current: Fragment, above: list[PlanNode]) -> None:
     if node.name.startswith(EXCHANGES):
         if not node.name.startswith("Broadcast"):
             current.reads.append(Read(_innermost(node), above[::-1]))
         for child in node.children:
-            _below(child, found)
+            _cut_below(child, parts)
         return
     current.nodes.append(node)
     for child in node.children:
-        _cut(child, found, current, [*above, node])
+        _cut(child, parts, current, [*above, node])
 
 
 def _innermost(node: PlanNode) -> PlanNode:
@@ -100,13 +100,13 @@ def _until_exchanges(nodes: Sequence[PlanNode]) -> Iterator[PlanNode]:
             yield from _until_exchanges(node.children)
 
 
-def _below(node: PlanNode, found: list[Fragment]) -> None:
-    """Begin the fragment that writes an exchange."""
+def _cut_below(node: PlanNode, parts: list[Fragment]) -> None:
+    """Begin the fragment that writes an exchange, and cut it."""
     if node.name.startswith(EXCHANGES):
         for child in node.children:
-            _below(child, found)
+            _cut_below(child, parts)
     else:
-        _cut(node, found, _begun(found), [])
+        _cut(node, parts, _new_fragment(parts), [])
 
 
 def kind_of(node: PlanNode) -> Kind:
@@ -133,9 +133,9 @@ def kind_of(node: PlanNode) -> Kind:
 
 
 def needs_shuffle(read: Read) -> PlanNode | None:
-    """Return the operator for whose sake rows were shuffled.
+    """Return the operator that needed the shuffle.
 
-    It is the lowest one above the exchange that groups them, or the exchange itself where the query asked for it.
+    It is the lowest operator above the exchange that groups rows, or the exchange itself if the query asked for it.
     """
     if "REPARTITION_BY" in read.exchange.text:
         return read.exchange
@@ -143,7 +143,7 @@ def needs_shuffle(read: Read) -> PlanNode | None:
 
 
 def partitions_of(exchange: PlanNode) -> int:
-    """Return into how many partitions an exchange hashes rows; 1 if it does not hash them.
+    """Return the number of partitions of an exchange that hashes rows; 1 for any other exchange.
 
     >>> partitions_of(PlanNode("Exchange", "Exchange hashpartitioning(k#1L, 200), [plan_id=7]", frozenset(), ()))
     200
@@ -154,7 +154,7 @@ def partitions_of(exchange: PlanNode) -> int:
 
 
 def keys_of(node: PlanNode, plan: PlanNode) -> list[str]:
-    """Return the grouping columns of an operator as its plan names them, without Spark's numbers.
+    """Return the grouping columns of an operator by their names in the plan, without Spark's numbers.
 
     >>> text = "ObjectHashAggregate(keys=[day#7, user id#9L], functions=[collect_list(v#3, 0, 0)])"
     >>> node = PlanNode("ObjectHashAggregate", text, frozenset(), ())
@@ -162,7 +162,7 @@ def keys_of(node: PlanNode, plan: PlanNode) -> list[str]:
     ['day', 'user id']
     """
     if kind_of(node) is Kind.OTHER_GROUP_MAP:
-        return []  # its text has functions where others have keys
+        return []  # in its text, functions stand in the place of keys
     if node.name.startswith(EXCHANGES):
         _, _, hashed = node.text.partition(_HASHED)
         end = max((found.start() for found in _NUMBER.finditer(hashed)), default=0)
@@ -176,7 +176,7 @@ def keys_of(node: PlanNode, plan: PlanNode) -> list[str]:
 
 
 def _computed(plan: PlanNode) -> dict[str, str]:
-    """Return the expressions of the keys that Spark computes below an operator under names of its own."""
+    """Return the expressions of the keys that Spark computes in the plan, by the names that Spark gave them."""
     found: dict[str, str] = {}
     for node in plan:
         if f" AS {_COMPUTED}" in node.text:
@@ -188,7 +188,7 @@ def _computed(plan: PlanNode) -> dict[str, str]:
 
 
 def _bracketed(text: str) -> Iterator[str]:
-    """Yield what stands in brackets, the outermost ones."""
+    """Yield the texts within the outermost brackets."""
     depth, begin = 0, 0
     for i, letter in enumerate(text):
         if letter == "[":
@@ -202,7 +202,7 @@ def _bracketed(text: str) -> Iterator[str]:
 
 
 def split(text: str) -> list[str]:
-    """Split at the commas that stand in no parentheses.
+    """Split a text at the commas outside of parentheses and brackets.
 
     >>> split("max(a, b), c")
     ['max(a, b)', 'c']

@@ -1,4 +1,4 @@
-"""The findings as one page of HTML that needs nothing else: a table, and the tasks of the worst stages as bars."""
+"""The findings as one page of HTML that needs no other file: a table, and the tasks of the worst stages as bars."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from html import escape
 
 from ..tables import counted
-from .findings import Finding
+from .findings import Finding, TaskFigures
 from .schedule import Range
 
-DRAWN = 20
-"""Stages whose tasks are drawn."""
+MAX_DRAWN = 20
+"""The most stages whose tasks are drawn."""
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
@@ -24,27 +24,27 @@ p.advice { background: #eef6ee; padding: .5rem .8rem; border-left: 4px solid #4a
 """
 
 
-def page(found: Sequence[Finding], gain: Range, title: str) -> str:
+def page(findings: Sequence[Finding], gain: Range, title: str) -> str:
     """Return the page.
 
     Args:
-        found: the findings, the largest gain first.
-        gain: what they gain all together.
-        title: what was read.
+        findings: the findings, the largest gain first.
+        gain: what they gain together.
+        title: the name of what was read.
     """
     rows = "".join(
-        f"<tr><td class=number>{each.gain:.1f}</td><td class=number>{each.took:.1f}</td>"
-        f"<td>{escape(each.kind.value)} by {escape(', '.join(each.keys) or '?')}</td>"
-        f"<td>{_linked(i, escape(each.description) or 'tasks')}{_place(each)}</td></tr>"
-        for i, each in enumerate(found)
+        f"<tr><td class=number>{finding.gain:.1f}</td><td class=number>{finding.took:.1f}</td>"
+        f"<td>{escape(finding.kind.value)} by {escape(', '.join(finding.keys) or '?')}</td>"
+        f"<td>{_linked(i, escape(finding.description) or 'tasks')}{_place(finding)}</td></tr>"
+        for i, finding in enumerate(findings)
     )
     table = (
-        f"<p>Even tasks would gain {gain:.0f} s, all together.</p><table><tr><th class=number>to gain, s</th>"
+        f"<p>Even tasks would save {gain:.0f} s in total.</p><table><tr><th class=number>to gain, s</th>"
         f"<th class=number>stage, s</th><th>operator</th><th>query</th></tr>{rows}</table>"
-        if found
+        if findings
         else "<p>No stage was uneven because of its keys.</p>"
     )
-    drawn = "".join(_section(i, each) for i, each in enumerate(found[:DRAWN]))
+    drawn = "".join(_section(i, finding) for i, finding in enumerate(findings[:MAX_DRAWN]))
     return (
         "<!doctype html><html lang=en><head><meta charset=utf-8>"
         "<meta name=viewport content='width=device-width, initial-scale=1'>"
@@ -54,52 +54,55 @@ def page(found: Sequence[Finding], gain: Range, title: str) -> str:
 
 
 def _linked(i: int, text: str) -> str:
-    return f"<a href='#f{i}'>{text}</a>" if i < DRAWN else text
+    return f"<a href='#f{i}'>{text}</a>" if i < MAX_DRAWN else text
 
 
-def notes(each: Finding) -> list[str]:
-    """Return what else there is to say of a finding, a sentence each."""
-    said = []
-    if each.times > 1:
-        said.append(f"It was found in {each.times:,} executions.")
-    if each.unfinished:
-        said.append("A task never ended well, so all figures are what is known at least.")
-    if each.spilled:
-        said.append(f"Its tasks spilled {each.spilled / 2**20:,.0f} MB.")
-    if each.out_of_memory:
-        said.append(f"{counted(each.out_of_memory, 'task')} failed for want of memory.")
-    if each.hot_keys:
-        said.append(f"Hot keys: {', '.join(each.hot_keys)}.")
-    if each.failed:
-        said.append("The query failed.")
-    return said
+def notes(finding: Finding) -> list[str]:
+    """Return more facts about a finding, one sentence each."""
+    sentences = []
+    if finding.times > 1:
+        sentences.append(f"It was found in {finding.times:,} executions.")
+    figures = finding.figures
+    if figures.unfinished:
+        sentences.append("A task never finished, so every figure is a lower bound.")
+    if figures.spilled:
+        sentences.append(f"Its tasks spilled {figures.spilled / 2**20:,.0f} MB.")
+    if figures.out_of_memory:
+        sentences.append(f"{counted(figures.out_of_memory, 'task')} ran out of memory.")
+    if finding.hot_keys:
+        sentences.append(f"Hot keys: {', '.join(finding.hot_keys)}.")
+    if finding.failed:
+        sentences.append("The query failed.")
+    return sentences
 
 
-def _place(each: Finding) -> str:
-    return f"<small>{escape(each.application)}, query {each.execution}, stage {each.stage}</small>"
+def _place(finding: Finding) -> str:
+    return f"<small>{escape(finding.application)}, query {finding.execution}, stage {finding.stage}</small>"
 
 
-def _section(i: int, each: Finding) -> str:
-    said = [
-        f"{counted(each.tasks, 'task')}: the slowest took {each.slowest:.1f} s, the median {each.median:.1f} s.",
-        f"The slowest read {each.rows:.1f} times the rows of the others, and {each.bytes:.1f} times their bytes.",
-        *notes(each),
-        *(f"{count} times: {why}." for why, count in each.failures.items()),
+def _section(i: int, finding: Finding) -> str:
+    figures = finding.figures
+    sentences = [
+        f"{counted(figures.tasks, 'task')}: the slowest took {figures.slowest:.1f} s, "
+        f"the median {figures.median:.1f} s.",
+        f"The slowest read {figures.rows:.1f} times the rows of the others, and {figures.bytes:.1f} times their bytes.",
+        *notes(finding),
+        *(f"{count} times: {why}." for why, count in figures.failures.items()),
     ]
     return (
-        f"<h2 id='f{i}'>{escape(each.operator)} by {escape(', '.join(each.keys) or '?')}</h2>"
-        f"{escape(each.description)}{_place(each)}{_bars(each)}<p>{escape(' '.join(said))}</p>"
-        f"<p class=advice>{escape(each.advice)}.</p>"
+        f"<h2 id='f{i}'>{escape(finding.operator)} by {escape(', '.join(finding.keys) or '?')}</h2>"
+        f"{escape(finding.description)}{_place(finding)}{_bars(figures)}<p>{escape(' '.join(sentences))}</p>"
+        f"<p class=advice>{escape(finding.advice)}.</p>"
     )
 
 
-def _bars(each: Finding) -> str:
+def _bars(figures: TaskFigures) -> str:
     """Draw the tasks' seconds, the slowest first, at most 200 of them."""
-    shown = each.seconds[:200]
+    shown = figures.seconds[:200]
     width, height = 100 / len(shown), 100 / max(shown[0], 0.001)
     bars = "".join(
         f"<rect x='{i * width:.2f}' y='{100 - height * seconds:.2f}' width='{width * 0.85:.2f}' "
-        f"height='{height * seconds:.2f}'{' class=slow' if seconds > 2 * each.median else ''}>"
+        f"height='{height * seconds:.2f}'{' class=slow' if seconds > 2 * figures.median else ''}>"
         f"<title>{seconds:.1f} s</title></rect>"
         for i, seconds in enumerate(shown)
     )

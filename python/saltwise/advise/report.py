@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import SaltwiseValueError
 from ..tables import Printable, Table, counted
 from .application import executions
 from .event_log import EventLog, EventLogError, event_logs
-from .findings import Finding, findings
+from .findings import Finding, TaskFigures, findings
 from .page import notes, page
 from .schedule import Range
 
 __all__ = ["Advice", "advise", "event_logs", "write_page"]
 
-SHOWN = 20
-"""Findings that are printed, the largest gain first."""
+MAX_PRINTED = 20
+"""The most findings that are printed, the largest gain first."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,9 @@ class Advice(Printable):
 
     @property
     def gain(self) -> Range:
-        """Seconds to gain, all together."""
-        return Range(sum(each.gain.least for each in self.findings), sum(each.gain.most for each in self.findings))
+        """Seconds to gain, in all findings together."""
+        gains = [finding.gain for finding in self.findings]
+        return Range(sum(gain.low for gain in gains), sum(gain.high for gain in gains))
 
     def to_json(self) -> str:
         """Return everything as JSON."""
@@ -44,7 +45,7 @@ class Advice(Printable):
             {
                 "applications": self.applications,
                 "unreadable": self.unreadable,
-                "findings": [asdict(each) | {"kind": each.kind.value} for each in self.findings],
+                "findings": [finding.to_dict() for finding in self.findings],
             },
             indent=2,
         )
@@ -55,36 +56,39 @@ class Advice(Printable):
         if not self.findings:
             yield f"{logs} read: no stage was uneven because of its keys."
             return
-        yield f"{logs} read. Even tasks would gain {self.gain:.0f} s, all together."
+        yield f"{logs} read. Even tasks would save {self.gain:.0f} s in total."
         yield Table(
             [
                 (
-                    f"{each.application} query {each.execution}\n{each.description}".strip(),
-                    f"{each.kind.value} by {', '.join(each.keys) or '?'}",
-                    f"{each.took:.1f}",
-                    f"{each.gain:.1f}",
-                    f"{'over ' * each.unfinished}{each.slowest:.1f} / {each.median:.1f}",
-                    f"{each.rows:.1f}",
+                    f"{finding.application} query {finding.execution}\n{finding.description}".strip(),
+                    f"{finding.kind.value} by {', '.join(finding.keys) or '?'}",
+                    f"{finding.took:.1f}",
+                    f"{finding.gain:.1f}",
+                    _slowest_by_median(finding.figures),
+                    f"{finding.figures.rows:.1f}",
                 )
-                for each in self.findings[:SHOWN]
+                for finding in self.findings[:MAX_PRINTED]
             ],
             ("query", "operator", "stage s", "to gain s", "slowest / median task s", "rows: slowest / others"),
         )
-        for each in self.findings[:SHOWN]:
-            yield " ".join(
-                [f"{each.application} query {each.execution}, stage {each.stage}: {each.advice}.", *notes(each)]
-            )
+        for finding in self.findings[:MAX_PRINTED]:
+            place = f"{finding.application} query {finding.execution}, stage {finding.stage}"
+            yield " ".join([f"{place}: {finding.advice}.", *notes(finding)])
+
+
+def _slowest_by_median(figures: TaskFigures) -> str:
+    return f"{'over ' * figures.unfinished}{figures.slowest:.1f} / {figures.median:.1f}"
 
 
 def advise(
     logs: Sequence[EventLog], with_keys: bool = False, read: Callable[[int], object] = lambda size: None
 ) -> Advice:
-    """Read event logs, one after the other. One that cannot be read is told, and the others are read.
+    """Read event logs, one after the other. The result names each log that cannot be read.
 
     Args:
         logs: from :func:`event_logs`.
-        with_keys: whether to name hot keys, where the plugin's own events tell them.
-        read: is called with the number of bytes that were read since its last call.
+        with_keys: whether to name hot keys, where the plugin's own events have them.
+        read: is called with the number of bytes read since its last call.
 
     Raises:
         EventLogError: none of the logs can be read.
@@ -100,13 +104,13 @@ def advise(
         except (EventLogError, OSError) as error:
             unreadable[str(log.path)] = str(error)
             if len(unreadable) == len(logs):
-                raise EventLogError.of(log.path, error) from error
-    found.sort(key=lambda each: (not each.failed, -each.gain.most))
+                raise EventLogError.from_error(log.path, error) from error
+    found.sort(key=lambda finding: (not finding.failed, -finding.gain.high))
     return Advice(len(logs) - len(unreadable), found, unreadable)
 
 
 def write_page(advice: Advice, path: Path) -> None:
-    """Write a page of HTML that needs nothing else. If that fails, no half of it is left.
+    """Write a page of HTML that needs no other file. If that fails, no part of the page is left.
 
     Raises:
         SaltwiseValueError: the file cannot be written.

@@ -9,25 +9,25 @@ from typing import NamedTuple
 
 
 class Range(NamedTuple):
-    """Seconds, from least to most.
+    """A range of seconds.
 
     >>> f"{Range(1.5, 3.04):.1f} s, {Range(1.5, 1.51):.1f} s"
     '1.5 to 3.0 s, 1.5 s'
     """
 
-    least: float
-    most: float
+    low: float
+    high: float
 
     def __format__(self, spec: str) -> str:
-        least, most = format(self.least, spec), format(self.most, spec)
-        return least if least == most else f"{least} to {most}"
+        low, high = format(self.low, spec), format(self.high, spec)
+        return low if low == high else f"{low} to {high}"
 
 
 def makespan(millis: Sequence[int], cores: int) -> float:
     """Return the seconds from the first task's start to the last one's end, by list scheduling.
 
-    Each core takes the next task as soon as it is free, in the order given, as Spark's scheduler does where all cores
-    are as good (Graham, "Bounds on Multiprocessing Timing Anomalies", 1969).
+    Each core takes the next task, in the order given, as soon as it is free. Spark's scheduler does the same where all
+    cores are equal (Graham, "Bounds on Multiprocessing Timing Anomalies", 1969).
 
     >>> makespan([1000, 1000, 1000, 4000], cores=2)
     5.0
@@ -40,10 +40,10 @@ def makespan(millis: Sequence[int], cores: int) -> float:
 
 
 def evened(millis: Sequence[int], cores: int) -> Range:
-    """Return how long the same work takes if it is even: spread over all cores, or over as many equal tasks.
+    """Return how long the same work takes if it is even: spread over all cores, or cut into as many equal tasks.
 
     >>> evened([1000, 1000, 1000, 4000], cores=3)
-    Range(least=2.3333333333333335, most=3.5)
+    Range(low=2.3333333333333335, high=3.5)
     """
     total, n = sum(millis) / 1000, len(millis)
     if not n:
@@ -53,11 +53,11 @@ def evened(millis: Sequence[int], cores: int) -> Range:
 
 
 def gain(millis: Sequence[int], cores: int) -> Range:
-    """Return the seconds that even tasks would take less.
+    """Return the seconds that even tasks would save.
 
     >>> gain([1000, 1000, 1000, 4000], cores=2)
-    Range(least=1.5, most=1.5)
+    Range(low=1.5, high=1.5)
     """
     now, even = makespan(millis, cores), evened(millis, cores)
-    least = max(0.0, now - even.most)
-    return Range(least, max(least, now - even.least))
+    low = max(0.0, now - even.high)
+    return Range(low, max(low, now - even.low))

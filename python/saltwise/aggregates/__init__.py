@@ -4,16 +4,19 @@ Run pip install 'saltwise[aggregates]', also where tasks run. The sketches are t
 aggregates are a few lines of numpy and pyarrow each.
 """
 
-from .bloom_filter import BloomFilter
-from .distinct import ApproxDistinct
-from .heavy_hitters import HeavyHitters
-from .histogram import StreamingHistogram
-from .moments import Covariance, Moments
-from .naive_bayes import NaiveBayes
-from .quantiles import KllQuantiles, TDigestQuantiles
-from .regression import LinearRegression
-from .reservoir import ReservoirSample
-from .top_k import TopK
+from .._optional import required_by
+
+with required_by("saltwise.aggregates", extra="aggregates"):
+    from .bloom_filter import BloomFilter
+    from .distinct import ApproxDistinct
+    from .heavy_hitters import HeavyHitters
+    from .histogram import StreamingHistogram
+    from .moments import Covariance, Moments
+    from .naive_bayes import NaiveBayes
+    from .quantiles import KllQuantiles, TDigestQuantiles
+    from .regression import LinearRegression
+    from .reservoir import ReservoirSample
+    from .top_k import TopK
 
 __all__ = [
     "ApproxDistinct",

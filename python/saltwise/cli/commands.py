@@ -29,7 +29,7 @@ WRONG_INPUT = 2
 """Exit status if the user's input cannot be used."""
 
 MAX_PATH = 255
-"""A longer text is a query, and no name of a file."""
+"""A longer text is a query, not the name of a file."""
 
 _UsageError: Any = typer.BadParameter.__mro__[1]
 """Click's UsageError. Newer versions of typer contain their own click."""
@@ -77,8 +77,14 @@ def _number(text: str) -> float:
 Partitions = Annotated[
     int | None,
     typer.Option(
-        parser=_whole_number, metavar="N", help="Number of workers; the number of shuffle partitions if not given."
+        parser=_whole_number, metavar="N", help="Number of workers; default: the number of shuffle partitions."
     ),
+]
+
+Query = Annotated[str, typer.Argument(metavar="SQL_OR_FILE", help="One SELECT, or a file with one SELECT.")]
+Tables = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=PATH", help="A table of the query, and its file; repeat the option for more tables."),
 ]
 
 
@@ -89,15 +95,15 @@ def main() -> None:
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="The file of the picture.")] = Path("saltwise-demo.png"),
+    out: Annotated[Path, typer.Option(help="The file for the picture.")] = Path("saltwise-demo.png"),
     partitions: Annotated[int, typer.Option(parser=_whole_number, metavar="N", help="Number of workers.")] = 50,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer words, and one run of each.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Use fewer words, and run each query once.")] = False,
 ) -> None:
     """Group real data by every strategy, and draw what each worker received.
 
-    The data are 336,776 flights, where one carrier has 17 % and cancelled
-    flights have NULL keys, and a million words, as frequent as in English.
-    It takes a minute or two.
+    The data are 336,776 flights and a million words. One carrier has 17 % of
+    the flights, cancelled flights have NULL keys, and words are as frequent
+    as in English. It takes a minute or two.
 
     \b
     Examples:
@@ -121,53 +127,55 @@ def demo(
             demonstration.prepare(spark, tables, folder, partitions)
             for query in demonstration.QUERIES:
                 progress.update(task, description=query.title)
-                outcome = demonstration.run(spark, query, partitions, rounds, lambda: progress.advance(task))
+                outcome = demonstration.run(spark, query, partitions, rounds, step=lambda: progress.advance(task))
                 outcomes.append(outcome)
                 screen.print(demonstration.heading(outcome), style="bold", highlight=False)
                 screen.print(query.sql, style="dim", highlight=False)
                 screen.print(demonstration.table(outcome))
                 screen.print(f"auto: {outcome.auto}\n", highlight=False)
             progress.update(task, description="A text of four million words")
-            found = demonstration.wall(spark, rounds)
+            timed = demonstration.timed_run(spark, rounds)
             progress.advance(task)
             screen.print("Where each word stands in a text", style="bold", highlight=False)
-            screen.print(demonstration.WALL, style="dim", highlight=False)
-            screen.print(f"{demonstration.gained(found)}\n", highlight=False)
+            screen.print(demonstration.TIMED_QUERY, style="dim", highlight=False)
+            screen.print(f"{demonstration.times(timed)}\n", highlight=False)
             progress.update(task, description="Drawing")
             draw_loads(outcomes, out)
-    screen.print(demonstration.closing(outcomes), highlight=False)
+    screen.print(demonstration.summary(outcomes), highlight=False)
     screen.print(f"Picture: {out}", highlight=False, soft_wrap=True)
-    if any(outcome.differing for outcome in outcomes) or not found.same:
+    if any(outcome.differing for outcome in outcomes) or not timed.same:
         raise typer.Exit(1)
 
 
 @app.command()
 def report(
     path: Annotated[str, typer.Argument(help="A file, a folder, or an address that Spark can read.")],
-    key: Annotated[list[str], typer.Option(metavar="COLUMN", help="A column to group by; repeat it for several.")],
+    key: Annotated[
+        list[str], typer.Option(metavar="COLUMN", help="A column to group by; repeat the option for more columns.")
+    ],
     partitions: Partitions = None,
     theta: Annotated[
         float | None,
         typer.Option(
             parser=_number,
             metavar="SHARE",
-            help="A key with at least this share of the rows is hot; 1/(5N) if not given.",
+            help="A key with at least this share of the rows is hot; default: 1/(5N).",
         ),
     ] = None,
     epsilon: Annotated[
         float,
         typer.Option(
-            parser=_number, metavar="SHARE", help="Imbalance that dchoices may leave, as a share of all rows."
+            parser=_number, metavar="SHARE", help="The imbalance that dchoices may leave, as a share of all rows."
         ),
     ] = EPSILON,
     format: Annotated[
         str | None,
-        typer.Option(metavar="FORMAT", help=f"{', '.join(FORMATS)}; if not given, the names of the files tell."),
+        typer.Option(metavar="FORMAT", help=f"{', '.join(FORMATS)}; default: guessed from the file extension."),
     ] = None,
 ) -> None:
     """Find the hot keys of a file, and predict what each strategy does with them.
 
-    It takes one pass over the key columns.
+    The command reads the key columns once.
 
     \b
     Examples:
@@ -179,27 +187,27 @@ def report(
     SkewOptions(partitions=partitions, theta=theta, epsilon=epsilon)
     format = format_of(path, format)
     screen = console()
-    with started(screen) as spark:
+    with spark_session(screen) as spark:
         df = read_file(spark, path, format)
         keys = [column(df, name) for name in key]
         try:
             with screen.status(SparkTasks(spark, f"Reading {path}")):
-                found = skew_report(df, *keys, partitions=partitions, theta=theta, epsilon=epsilon)
+                skew = skew_report(df, *keys, partitions=partitions, theta=theta, epsilon=epsilon)
         except SPARK_ERRORS as error:
             raise unreadable(path, format, error) from error
-        screen.print(found)
+        screen.print(skew)
 
 
 @app.command()
 def explain(
-    sql: Annotated[str, typer.Argument(metavar="SQL_OR_FILE", help="One SELECT, or a file that holds one.")],
-    table: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=PATH", help="A table of the query, and its file.")
+    sql: Query,
+    table: Tables = None,
+    strategy: Annotated[
+        str | None, typer.Option(metavar="STRATEGY", help=f"One of {', '.join(STRATEGIES)}; default: auto.")
     ] = None,
-    strategy: Annotated[str | None, typer.Option(metavar="STRATEGY", help=f"{', '.join(STRATEGIES)}.")] = None,
     partitions: Partitions = None,
 ) -> None:
-    """Show Spark's plan of a query and ours side by side, and the reason.
+    """Show Spark's plan of a query beside Saltwise's plan, and the reason.
 
     The query does not run.
 
@@ -214,7 +222,7 @@ def explain(
     query = _query(sql)
     files = _tables(table)
     screen = console()
-    with started(screen) as spark:
+    with spark_session(screen) as spark:
         _register(spark, files)
         screen.print(explain_query(spark, query, strategy, partitions))
 
@@ -222,16 +230,15 @@ def explain(
 @app.command()
 def advise(
     log: Annotated[Path, typer.Argument(help="An event log of Spark, or a folder of them.")],
-    key: Annotated[bool, typer.Option("--key", help="Name hot keys, where Saltwise's own events tell them.")] = False,
+    key: Annotated[bool, typer.Option("--key", help="Name hot keys, if the log has Saltwise's own events.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page with the tasks drawn.")] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page that draws the tasks.")] = None,
 ) -> None:
     """Find the skew in yesterday's event logs, and what it cost.
 
-    Reads plain, zstd, lz4 and snappy logs, also those that roll, of Spark 3.5
-    and later. Neither Spark nor Java is started, and nothing has to be
-    installed on the cluster. The exit status is 1 if there is something to
-    gain.
+    It reads plain, zstd, lz4 and snappy logs, in one file or rolling, of
+    Spark 3.5 and later. It starts neither Spark nor Java, and the cluster
+    needs no plugin. The exit status is 1 if there is something to gain.
 
     \b
     Examples:
@@ -244,34 +251,34 @@ def advise(
     screen = console()
     logs = advice.event_logs(log)
     with progress_bar(screen) as progress:
-        task = progress.add_task("Reading", total=sum(each.size for each in logs))
-        found = advice.advise(logs, with_keys=key, read=lambda size: progress.advance(task, size))
+        task = progress.add_task("Reading", total=sum(one.size for one in logs))
+        advised = advice.advise(logs, with_keys=key, read=lambda size: progress.advance(task, size))
     if html is not None:
-        advice.write_page(found, html)
+        advice.write_page(advised, html)
     if as_json:
-        typer.echo(found.to_json())
+        typer.echo(advised.to_json())
     else:
-        screen.print(found)
+        screen.print(advised)
         if html is not None:
             screen.print(f"Page: {html}", highlight=False, soft_wrap=True)
-    if found.findings:
+    if advised.findings:
         raise typer.Exit(1)
 
 
 @app.command()
 def audit(
-    sql: Annotated[str, typer.Argument(metavar="SQL_OR_FILE", help="One SELECT, or a file that holds one.")],
-    table: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=PATH", help="A table of the query, and its file.")
-    ] = None,
-    rounds: Annotated[int, typer.Option(parser=_whole_number, metavar="N", help="Timed runs of each side.")] = 3,
+    sql: Query,
+    table: Tables = None,
+    rounds: Annotated[
+        int, typer.Option(parser=_whole_number, metavar="N", help="Timed runs with Saltwise, and as many without it.")
+    ] = 3,
 ) -> None:
     """Run a query with Saltwise and without it, and compare the answers.
 
-    It also tells what was rewritten, and the ratios of time, of the longest
-    task and of memory. Small inputs are rewritten for the comparison, and timed
-    as they are. What writes is refused. The exit status is 1 if the answers
-    differ.
+    It also says what was rewritten, and prints the ratios of time, of the
+    longest task and of memory. To compare answers, it rewrites small inputs
+    too; the timed runs may leave them alone. A query that writes is refused.
+    The exit status is 1 if the answers differ.
 
     \b
     Examples:
@@ -282,12 +289,12 @@ def audit(
 
     query, files = _query(sql), _tables(table)
     screen = console()
-    with started(screen) as spark:
+    with spark_session(screen) as spark:
         _register(spark, files)
         with screen.status(SparkTasks(spark, "Running both ways")):
-            found = audit_query(query, spark, rounds)
-        screen.print(found)
-    if not found.same:
+            audited = audit_query(query, spark, rounds)
+        screen.print(audited)
+    if not audited.same:
         raise typer.Exit(1)
 
 
@@ -346,7 +353,7 @@ def reproduce(
 
 @app.command()
 def status() -> None:
-    """Start Spark, and tell whether it has the plugin, its version, and its settings.
+    """Start Spark, and show whether it has the plugin, which version, and which settings.
 
     \b
     Example:
@@ -355,14 +362,14 @@ def status() -> None:
     from ..spark.session import status as session_status
 
     screen = console()
-    with started(screen) as spark:
-        found = session_status(spark)
-        screen.print(Table([(name.replace("_", " "), str(value)) for name, value in found.to_dict().items()]))
+    with spark_session(screen) as spark:
+        values = session_status(spark).to_dict()
+        screen.print(Table([(name.replace("_", " "), str(value)) for name, value in values.items()]))
 
 
 @contextmanager
-def started(screen: Console) -> Iterator[SparkSession]:
-    """Yield a session, and show on a terminal that it is starting."""
+def spark_session(screen: Console) -> Iterator[SparkSession]:
+    """Yield a session. While it starts, a terminal shows so."""
     with ExitStack() as stack:
         with screen.status("Starting Spark"):
             spark = stack.enter_context(quiet_session())
@@ -370,7 +377,7 @@ def started(screen: Console) -> Iterator[SparkSession]:
 
 
 def _query(sql: str) -> str:
-    """Return the query in an argument, or in the file that the argument names."""
+    """Return the query: the argument itself, or the content of the file that it names."""
     if not sql.endswith(".sql") and (len(sql) > MAX_PATH or not Path(sql).is_file()):
         return sql
     check_exists(sql)
@@ -378,7 +385,7 @@ def _query(sql: str) -> str:
 
 
 def _tables(entries: list[str] | None) -> dict[str, tuple[str, str]]:
-    """Return the path and the format of each table, by its name."""
+    """Return the path and the format of each table, by table name."""
     files = dict(_name_and_path(entry) for entry in entries or [])
     return {name: (path, format_of(path)) for name, path in files.items()}
 

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 STRATEGIES = ("stock", "split", "local", *ROUTING)
 BEFORE, AFTER = "hash", "dchoices"
-"""The strategies of the picture: all rows of a key on one worker, and the paper's D-Choices."""
+"""The two strategies in the picture: all rows of a key on one worker, and D-Choices."""
 
 
 @dataclass(frozen=True)
 class Query:
-    """One GROUP BY of the demo. Its second column is count(*)."""
+    """A GROUP BY of the demo. Its second column is count(*)."""
 
     title: str
     sql: str
@@ -61,12 +61,11 @@ QUERIES = (
     Query("Word counts of English", "SELECT word, count(*) AS n FROM words GROUP BY word", table="words", key="word"),
 )
 
-
-WALL = (
+TIMED_QUERY = (
     "SELECT word, count(*) AS n, median(position) AS middle, collect_set(position % 100) AS places\n"
     "FROM text GROUP BY word"
 )
-"""A query that is large enough for two cores to tell a difference."""
+"""A query that is large enough to show a difference of time on two cores."""
 
 
 @dataclass(frozen=True)
@@ -82,18 +81,20 @@ class Outcome:
     nulls: int
     """Rows whose key is NULL."""
     loads: dict[str, WorkerLoads[list[Any]]]
-    """Strategy to loads, with the best time of all rounds. For stock Spark: the rows behind the states."""
+    """The loads by strategy, in the round with the best time. For stock Spark they are the rows behind the states."""
     differing: tuple[str, ...]
-    """Strategies whose answers differ from stock Spark's. There are none, unless there is a bug."""
+    """Strategies whose answers differ from stock Spark's: none, unless there is a bug."""
     auto: str
-    """What the strategy auto does with the query, and the reason."""
+    """What the strategy auto does with the query, and why."""
 
 
 def data(quick: bool = False) -> dict[str, pa.Table]:
-    """Return the tables by name: flights, and words: a million, or 100,000 if quick; in the text four times as many.
+    """Return the tables by name: flights, words, and a text with four times as many words.
+
+    There are a million words, or 100,000 if `quick`.
 
     Raises:
-        DemoExtraMissingError: a package of the demo is not installed.
+        OptionalPackageError: a package of the demo cannot be imported.
     """
     import pyarrow as pa
 
@@ -104,7 +105,7 @@ def data(quick: bool = False) -> dict[str, pa.Table]:
 
 
 def prepare(spark: SparkSession, tables: dict[str, pa.Table], folder: str, partitions: int) -> None:
-    """Make a view of each table of :func:`data`, by files in a folder, and set the shuffle partitions to n."""
+    """Write each table of :func:`data` to files in a folder, make a view of it, and set the shuffle partitions to n."""
     spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
     for name, rows in tables.items():
         datasets.as_dataframe(spark, rows, folder, name)
@@ -119,7 +120,7 @@ def run(
         spark: a classic session, after :func:`prepare`.
         query: one of QUERIES.
         partitions: n.
-        rounds: how often to run each strategy. The best time counts. One unmeasured run of stock Spark comes first.
+        rounds: how often to run each strategy. The best time counts. Stock Spark first runs once without a clock.
         step: is called after each run, 1 + rounds * len(STRATEGIES) times in all.
     """
     expected = spark.sql(query.sql).collect()
@@ -127,9 +128,8 @@ def run(
     loads: dict[str, WorkerLoads[list[Any]]] = {}
     for _ in range(rounds):
         for strategy in STRATEGIES:
-            found = worker_loads(spark, spark.sql(query.hinted(strategy, partitions)).collect)
-            known = loads.get(strategy, found)
-            loads[strategy] = min(known, found, key=lambda load: load.seconds)
+            load = worker_loads(spark, spark.sql(query.hinted(strategy, partitions)).collect)
+            loads[strategy] = min(loads.get(strategy, load), load, key=lambda load: load.seconds)
             step()
     by_key = spark.table(query.table).selectExpr(f"{query.key} AS key").repartition(partitions, "key")
     reducers = worker_loads(spark, lambda: by_key.write.format("noop").mode("overwrite").save())
@@ -187,26 +187,26 @@ def table(outcome: Outcome) -> Table:
 
 
 def seconds_on(load: WorkerLoads[Any], cores: int) -> float:
-    """Return how long the measured tasks would take on so many cores, stage after stage, by list scheduling."""
+    """Return how long the measured tasks would take on this many cores, stage after stage, by list scheduling."""
     return sum(makespan(stage, cores) for stage in load.stages)
 
 
-def wall(spark: SparkSession, rounds: int = 2) -> Audit:
-    """Run the query that two cores can tell from stock Spark's, with ``auto`` and without, by turns."""
-    return audit(WALL, spark, rounds)
+def timed_run(spark: SparkSession, rounds: int = 2) -> Audit:
+    """Run the timed query with ``auto`` and with stock Spark, in turn."""
+    return audit(TIMED_QUERY, spark, rounds)
 
 
-def gained(found: Audit) -> str:
-    """Return one line about the wall time, whichever side it is for."""
-    stock, ours = found.seconds
-    much = f"{stock:.1f} s with stock Spark, {ours:.1f} s with auto, {found.ratio:.2f} times as long"
-    if not found.same:
-        return f"{much}. The answers differ."
-    return f"{much}." if found.ratio < 1 else f"{much}: on this machine, auto gains nothing here."
+def times(timed: Audit) -> str:
+    """Return one line about the times of both sides."""
+    stock, ours = timed.seconds
+    line = f"{stock:.1f} s with stock Spark, {ours:.1f} s with auto, {timed.ratio:.2f} times as long"
+    if not timed.same:
+        return f"{line}. The answers differ."
+    return f"{line}." if timed.ratio < 1 else f"{line}: on this machine, auto gains nothing here."
 
 
-def closing(outcomes: list[Outcome]) -> str:
-    """Return what the tables mean, in a few sentences."""
+def summary(outcomes: list[Outcome]) -> str:
+    """Return a few sentences that explain the tables."""
     differing = [f"{o.query.title} with {', '.join(o.differing)}" for o in outcomes if o.differing]
     answers = (
         f"Answers differ from stock Spark's: {'; '.join(differing)}."
@@ -215,6 +215,6 @@ def closing(outcomes: list[Outcome]) -> str:
     )
     return (
         f"{answers} For stock Spark, the rows are those behind the states that each reducer merges. "
-        f"Seconds are of one machine with {os.cpu_count()} cores, where one full worker costs little. In a cluster, "
-        "all other workers wait for it: the last column schedules the same tasks on as many cores."
+        f"Seconds were measured on one machine with {os.cpu_count()} cores, where one full worker costs little. In a "
+        "cluster, all other workers wait for it: the last column schedules the same tasks on one core for each worker."
     )

@@ -1,4 +1,4 @@
-"""Reads a table from a file or a folder. If that fails, one sentence tells why."""
+"""Reads a table from a file or a folder. If that fails, the error says why in one sentence."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def read_file(spark: SparkSession, path: str, format: str | None = None) -> Data
 
     Args:
         path: a path of this machine, or an address that Spark can read, such as ``s3a://bucket/events``.
-        format: one of FORMATS; by default the names of the files tell it.
+        format: one of FORMATS; by default it is guessed from the file extension.
 
     Raises:
         SaltwiseError: the path does not exist, or its content has another format.
-        SaltwiseValueError: the format is not one of FORMATS, or the names do not tell it.
+        SaltwiseValueError: the format is not one of FORMATS, or no file extension shows it.
 
     >>> read_file(spark, "flights.parquet").columns  # doctest: +SKIP
     ['carrier', 'dep_delay']
@@ -56,11 +56,11 @@ def read_file(spark: SparkSession, path: str, format: str | None = None) -> Data
 
 
 def format_of(path: str, format: str | None = None) -> str:
-    """Return the format of a path: the given one, or the one that the names of the files tell.
+    """Return the format of a path: the given one, or the one of the file extension.
 
     Raises:
         SaltwiseError: the path does not exist.
-        SaltwiseValueError: the format is not one of FORMATS, or the names do not tell it.
+        SaltwiseValueError: the format is not one of FORMATS, or no file extension shows it.
 
     >>> format_of("s3a://bucket/day=1/part-0.csv.gz")
     'csv'
@@ -72,10 +72,10 @@ def format_of(path: str, format: str | None = None) -> str:
 
 
 def column(df: DataFrame, name: str) -> str:
-    """Return a column in Spark's spelling. Its name may have dots or blanks, or it may be a field of a struct.
+    """Return the name of a column, quoted for Spark. The name may have dots or blanks, or be a field of a struct.
 
     Raises:
-        SaltwiseValueError: there is no such column. The message names the nearest one.
+        SaltwiseValueError: the table has no such column. The message names the nearest one.
 
     >>> column(spark.range(1), "id")
     '`id`'
@@ -107,12 +107,12 @@ def unreadable(path: str, format: str, cause: Exception | str) -> SaltwiseError:
 
 
 def _address(path: str) -> str:
-    """Return a path that means the same to Spark, whose current folder may differ."""
+    """Return an absolute path, because Spark may have another current folder."""
     return path if "://" in path else str(Path(path).absolute())
 
 
 def _format_of_names(path: str) -> str:
-    """Return the format that the name tells, or the names of the files in the folder."""
+    """Return the format by the extension of the path, or of the files in the folder."""
     folder = Path(path)
     names = [path]
     if folder.is_dir():
@@ -122,4 +122,6 @@ def _format_of_names(path: str) -> str:
         suffixes = [suffix for suffix in Path(name).suffixes if suffix.lower() not in _COMPRESSED]
         if suffixes and suffixes[-1].lower() in _FORMAT_OF_SUFFIX:
             return _FORMAT_OF_SUFFIX[suffixes[-1].lower()]
-    raise SaltwiseValueError(f"the name of {path!r} does not tell its format; name one of {', '.join(FORMATS)}.")
+    raise SaltwiseValueError(
+        f"format of {path!r} cannot be guessed from a file extension; name one of {', '.join(FORMATS)}."
+    )

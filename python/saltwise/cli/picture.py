@@ -1,10 +1,10 @@
-"""Draws the rows that each worker received, before and after."""
+"""Draws the rows that each worker received, by key and with D-Choices."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..datasets import DemoExtraMissingError
+from .._optional import required_by
 from ..errors import SaltwiseValueError
 from .demo import AFTER, BEFORE
 
@@ -21,13 +21,11 @@ def check_can_draw(path: Path) -> None:
     """Raise if :func:`draw_loads` would fail, so that it fails before the queries run.
 
     Raises:
-        DemoExtraMissingError: matplotlib is not installed.
+        OptionalPackageError: matplotlib cannot be imported.
         SaltwiseValueError: the folder does not exist, or the suffix is not that of a picture format.
     """
-    try:
+    with required_by("The demo", extra="demo"):
         from matplotlib.backend_bases import FigureCanvasBase
-    except ImportError as error:
-        raise DemoExtraMissingError(error.name or "matplotlib") from error
     formats = FigureCanvasBase.get_supported_filetypes()
     if path.suffix.removeprefix(".") not in formats:
         raise SaltwiseValueError.unknown("suffix of the picture", path.suffix, [f".{name}" for name in formats])
@@ -36,14 +34,14 @@ def check_can_draw(path: Path) -> None:
 
 
 def draw_loads(outcomes: list[Outcome], path: Path) -> None:
-    """Draw the rows of every worker as bars: key grouping beside D-Choices, one line per query.
+    """Draw the rows of every worker as bars: key grouping beside D-Choices, one row of charts for each query.
 
     Args:
         outcomes: results of :func:`saltwise.cli.demo.run`.
-        path: the file. Its suffix tells the format, such as ``.png`` or ``.svg``.
+        path: the file. Its suffix gives the format, such as ``.png`` or ``.svg``.
 
     Raises:
-        SaltwiseError: as for :func:`check_can_draw`.
+        SaltwiseError: :func:`check_can_draw` raises it.
     """
     check_can_draw(path)
     from matplotlib.figure import Figure

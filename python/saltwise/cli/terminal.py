@@ -1,4 +1,4 @@
-"""What every command needs: a quiet Spark session, a console, and a progress display."""
+"""Parts of every command: a quiet Spark session, a console, and a progress display."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def progress_bar(screen: Console) -> Progress:
 
 @contextmanager
 def quiet_session() -> Iterator[SparkSession]:
-    """Yield a new session with the plugin. It shares no confs and views with other sessions.
+    """Yield a new session with the plugin. It shares no confs and no views with other sessions.
 
-    If Spark does not run in this process, it starts without any output on the terminal, and stops at the end.
+    If this process has no running Spark, Spark starts without output on the terminal, and stops at the end.
 
     Raises:
         SaltwiseError: Spark does not start.
@@ -70,7 +70,7 @@ def _session(warehouse: str | None = None) -> SparkSession:
 
 @contextmanager
 def _no_logging() -> Iterator[None]:
-    """Stop pyspark from logging each error again with its Java trace."""
+    """Keep pyspark from logging each error again with its Java trace."""
     before = logging.root.manager.disable
     logging.disable(logging.ERROR)
     try:
@@ -81,9 +81,9 @@ def _no_logging() -> Iterator[None]:
 
 @contextmanager
 def _stderr_of_children_kept() -> Iterator[None]:
-    """Send the stderr of child processes that start now to a file. If one fails, its last line becomes the error.
+    """Send the stderr of child processes that start in this block to a file. If one fails, the error has its last line.
 
-    Spark's Java process keeps the stderr with which it starts. It writes log4j messages and hints of the JVM there.
+    Spark's Java process keeps the stderr of its start. It writes log4j messages and hints of the JVM there.
     """
     sys.stderr.flush()
     own = os.dup(2)
@@ -103,7 +103,7 @@ def _stderr_of_children_kept() -> Iterator[None]:
 
 
 class SparkTasks:
-    """How many tasks of the running stages are done. It is evaluated each time the terminal draws it.
+    """Shows how many tasks of the running stages are done. The terminal evaluates it each time it draws.
 
     >>> with console().status(SparkTasks(spark, "Counting")):  # doctest: +SKIP
     ...     spark.range(10**9).count()

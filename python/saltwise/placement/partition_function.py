@@ -71,7 +71,7 @@ class PartitionFunction(ABC):
 
         Raises:
             SaltwiseValueError: a key is not of the function's type, or :func:`key_hashes` does not take that type.
-            XxhashMissingError: xxhash is not installed.
+            OptionalPackageError: xxhash cannot be imported.
         """
         return self.place(key_hashes(keys, self.key_type))
 

@@ -67,7 +67,7 @@ def real_job(number: int, periods: int, nodes: int, groups: int) -> list[Job]:
         groups: key groups of each operator.
 
     Raises:
-        DemoExtraMissingError: the data is not installed.
+        OptionalPackageError: the package of the data cannot be imported.
     """
     table = datasets.flights_in_rain()
     airplane, carrier, origin, dest = (_texts(table, name) for name in ("tailnum", "carrier", "origin", "dest"))

@@ -10,7 +10,7 @@ import math
 import numpy as np
 import pyarrow as pa
 
-from ..errors import SaltwiseError
+from .._optional import required_by
 from ..sketches.space_saving import SpaceSaving
 from ..streams import Stream
 from .charts import lines
@@ -131,10 +131,8 @@ def _heavy_hitters(keys: np.ndarray, worker: np.ndarray, n: int) -> Row:
 
 def _histograms(lab: Lab, scheme: str, n: int) -> Row:
     """Return how many histograms there are by D C L, and how far the median of merged ones is from the true one."""
-    try:
+    with required_by("section 4", extra="aggregates"):
         from ..aggregates.histogram import StreamingHistogram, split_points
-    except ImportError as error:
-        raise SaltwiseError(f"section 4 needs {error.name}: run pip install 'saltwise[aggregates]'.") from error
 
     rng = lab.rng(n)
     m = min(lab.grid.messages, 200_000)

@@ -8,6 +8,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
+from ..._optional import required_by
 from ...errors import SaltwiseError, SaltwiseValueError
 from ...options import SkewOptions, hot_json
 from ...strategies import PLANNED_AHEAD, ROUTING, RoutingName, StrategyName
@@ -53,7 +54,7 @@ class SkewGroupedData:
         """Spark's GroupedData below the hint, or that of the arrow engine."""
         request = self._request
         if self._engine == "arrow":
-            arrow = _module("..two_phases.arrow_groups", "engine='arrow' needs", "arrow")
+            arrow = _module("..two_phases.arrow_groups", "engine='arrow'", "arrow")
             return arrow.ArrowGroups(request.rows, request.cols, request.settle(ROUTING, "dchoices"))
         options = request.options
         if self._plans_ahead:
@@ -74,10 +75,10 @@ class SkewGroupedData:
         Raises:
             SaltwiseValueError: a Column beside an Aggregator is not one call, there is an observation without an
                 Aggregator, or an option was given that Aggregators do not use.
-            SaltwiseError: numpy is not installed.
+            OptionalPackageError: numpy cannot be imported.
         """
         if any(isinstance(expr, Aggregator) for expr in exprs):
-            plan = _module("..aggregators.plan", "Aggregators need", "aggregates")
+            plan = _module("..aggregators.plan", "An Aggregator", "aggregates")
             request = self._request
             request.refuse_unused("an Aggregator", "aggregate by Spark's functions")
             return plan.aggregate(  # type: ignore[no-any-return]
@@ -143,7 +144,7 @@ class SkewGroupedData:
         [Row(k='a', v=3), Row(k='b', v=3)]
         """
         if merge is not None:
-            pandas_merge = _module(".pandas_merge", "merge= needs", "arrow")
+            pandas_merge = _module(".pandas_merge", "merge=", "arrow")
             return pandas_merge.apply_split(self._request, func, schema, merge)  # type: ignore[no-any-return]
         if self._engine == "arrow":
             raise SaltwiseError("engine='arrow' places no groups: give merge=, or group by the plugin.")
@@ -274,7 +275,7 @@ def skew_groupby(
     Raises:
         SaltwiseValueError: an option is out of range, or the engine does not use it.
         PluginMissingError: the session has no plugin.
-        SaltwiseError: ``engine="arrow"`` and numpy or numba is not installed.
+        OptionalPackageError: ``engine="arrow"``, and numpy cannot be imported.
 
     >>> df.skew_groupby("k", strategy="dchoices", partitions=4).count()  # doctest: +SKIP
     DataFrame[k: string, count: bigint]
@@ -306,16 +307,14 @@ def skew_groupby(
     return SkewGroupedData(request, engine)
 
 
-_PLACED_GROUPS = (".planned_placement", "placement needs", "arrow")
+_PLACED_GROUPS = (".planned_placement", "placement", "arrow")
 
 
-def _module(name: str, needs: str, extra: str) -> Any:
-    """Import a module of this package that needs what not everybody has installed.
+def _module(name: str, feature: str, extra: str) -> Any:
+    """Import a module of this package that needs the packages of an extra.
 
     Raises:
-        SaltwiseError: something is missing; the message names the extra that brings it.
+        OptionalPackageError: a package cannot be imported.
     """
-    try:
+    with required_by(feature, extra):
         return import_module(name, __package__)
-    except ImportError as error:
-        raise SaltwiseError(f"{needs} {error.name}: run pip install 'saltwise[{extra}]'.") from error

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...errors import SaltwiseError, SaltwiseValueError
+from ..._optional import required_by
+from ...errors import SaltwiseValueError
 from ..aggregators.protocol import Aggregator
 
 if TYPE_CHECKING:
@@ -29,19 +30,17 @@ def register_aggregator(spark: SparkSession, name: str, aggregator: Aggregator) 
 
     Raises:
         SaltwiseValueError: the Aggregator returns a struct, which Spark does not allow for such a function.
-        SaltwiseError: pandas is not installed.
+        OptionalPackageError: pandas cannot be imported.
 
     >>> from saltwise.aggregates import ApproxDistinct
     >>> register_aggregator(spark, "about_distinct", ApproxDistinct("value"))
     >>> spark.sql("SELECT about_distinct(id) AS n FROM VALUES ('a'), ('b'), ('a') AS t(id)").collect()
     [Row(n=2)]
     """
-    try:
+    with required_by("register_aggregator", extra="arrow"):
         import pandas as pd
         import pyarrow as pa
         from pyspark.sql.pandas.functions import pandas_udf
-    except ImportError as error:
-        raise SaltwiseError(f"register_aggregator needs {error.name}: run pip install 'saltwise[arrow]'.") from error
     from ..aggregators.plan import type_of
 
     returns = type_of(spark, aggregator.returns)

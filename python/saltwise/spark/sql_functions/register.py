@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...errors import SaltwiseError
+from ..._optional import required_by
 from ..session import plugin_loaded, session_options
 
 if TYPE_CHECKING:
@@ -41,17 +41,15 @@ def register(spark: SparkSession) -> tuple[str, ...]:
         The names of the registered functions. If the plugin is loaded, its functions stay, and there are none.
 
     Raises:
-        SaltwiseError: pandas or numpy is not installed.
+        OptionalPackageError: pandas or numpy cannot be imported.
 
     >>> saltwise.register(spark)[0]  # doctest: +SKIP
     'heavy_hitters'
     """
     if plugin_loaded(spark):
         return ()
-    try:
+    with required_by("register", extra="arrow"):
         from .udfs import udfs
-    except ImportError as error:
-        raise SaltwiseError(f"register needs {error.name}: run pip install 'saltwise[arrow]'.") from error
     registered = udfs(session_options(spark))
     for name, udf in registered.items():
         spark.udf.register(name, udf)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql.types import NumericType, StructType
 
-from ..._jit import COMPILED
+from ..._jit import NUMBA_ERROR
+from ..._optional import OptionalPackageError
 from ...errors import SaltwiseError, SaltwiseValueError
 from ...options import SettledOptions
 from ..aggregate_calls import Call
@@ -50,16 +51,17 @@ class ArrowGroups:
         SaltwiseError: the DataFrame is a stream.
 
     Warns:
-        RuntimeWarning: numba is not installed.
+        RuntimeWarning: numba cannot be imported.
     """
 
     def __init__(self, df: DataFrame, cols: Sequence[Column | str | int | list[Any]], options: SettledOptions) -> None:
         if df.isStreaming:
             raise SaltwiseError("The DataFrame is a stream, and engine='arrow' groups tables: use df.groupBy.")
-        if not COMPILED:
+        if NUMBA_ERROR is not None:
             warnings.warn(
-                "numba is not installed, so engine='arrow' chooses workers in interpreted Python, which is many times "
-                "slower: run pip install 'saltwise[arrow]', also where Spark's Python workers run.",
+                f"engine='arrow' chooses workers in interpreted Python, which is many times slower. "
+                f"{OptionalPackageError.from_error('Compiled Python', 'arrow', NUMBA_ERROR)} "
+                "Spark's Python workers need it, too.",
                 RuntimeWarning,
                 stacklevel=2,
             )
