@@ -350,8 +350,8 @@ def state(folder: Path) -> Format:
         assert all((folder / name).resolve().is_relative_to(folder) for each in last.files.values() for name in each)
         with suppress(StatefulAggregateError):
             # The files are not there, so no session is asked.
-            if any(last.files.values()) and last.state is not None:
-                opened.rows(None, last.state, last.files.values())  # type: ignore[arg-type]
+            if any(last.files.values()) and last.columns is not None:
+                opened.rows(None, last.columns.state, last.files.values())  # type: ignore[arg-type]
 
     examples = [each.to_json().encode() for each in (commit, replace(commit, history=groups, heads=None))]
     return Format(examples, read, signed(STATE, STATE_VERSION), folder / COMMIT)
