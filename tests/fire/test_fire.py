@@ -15,7 +15,7 @@ from saltwise.placement.function_json import to_json
 @pytest.mark.parametrize(
     ("queries", "by_turns"),
     [
-        (40, True),
+        (16, True),
         pytest.param(300, True, marks=pytest.mark.full),
         pytest.param(300, False, marks=pytest.mark.full),
     ],

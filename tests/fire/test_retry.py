@@ -28,11 +28,12 @@ def lost(strategies: str, *options: object) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("strategies", "aggregates", "runs"),
     [
-        # A strategy for each plan: those that look at partitions, at keys, and at the rows before.
-        ("auto,split,local,dchoices", "percentile_approx", 1),
+        # One that looks at partitions, and one that looks at the rows before.
+        ("split,dchoices", "percentile_approx", 1),
         pytest.param(
             "split,hot,hot-keys-only,hash,shuffle,pkg,dchoices,wchoices,roundrobin", "counts", 4, marks=pytest.mark.full
         ),
+        pytest.param("auto,local", "percentile_approx", 4, marks=pytest.mark.full),
         pytest.param("local", "counts", 4, marks=pytest.mark.full),
         pytest.param("auto,split", "objects", 6, marks=pytest.mark.full),
     ],

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from saltwise.advise.event_log import event_logs
 
 ROOT = Path(__file__).parents[2]
+ROWS = 100_000
 pytestmark = pytest.mark.slow
 TAB = '<a class="nav-link" href="/saltwise/">'
 
@@ -22,7 +23,7 @@ TAB = '<a class="nav-link" href="/saltwise/">'
 def watched(folder: Path, *confs: str) -> dict[str, Any]:
     options = [option for conf in confs for option in ("--conf", conf)]
     done = subprocess.run(
-        [sys.executable, ROOT / "tests" / "reports" / "watched.py", folder, *options],
+        [sys.executable, ROOT / "tests" / "reports" / "watched.py", folder, "--rows", str(ROWS), *options],
         stdout=subprocess.PIPE,
         text=True,
         check=True,
@@ -74,7 +75,7 @@ def test_a_skewed_worker_shows_as_one(application: tuple[dict[str, Any], Path]) 
     windows = [row for row in cells(found["page"]) if len(row) == 9 and row[1].startswith("Window")]
     assert windows
     for row in windows:
-        assert row[3] == "400,000"
+        assert row[3] == f"{ROWS:,}"
         assert row[4] == "8"
         assert float(row[6]) > 5
 
@@ -87,7 +88,7 @@ def test_a_query_that_failed_shows_the_rows_of_its_failed_task(
     assert row[8].startswith("failed after ")
     [failed] = [event for event in group_events(folder) if event["failed"]]
     assert failed["operator"] == "FlatMapGroupsInPandas"
-    assert failed["most"] >= 300_000
+    assert failed["most"] >= ROWS * 3 / 4
 
 
 @pytest.mark.classic("read an event")

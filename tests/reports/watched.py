@@ -1,6 +1,6 @@
 """Runs some queries with Spark's UI and an event log, and prints as JSON what the tab Saltwise shows of them.
 
-    python tests/reports/watched.py FOLDER [--conf KEY=VALUE]...
+    python tests/reports/watched.py FOLDER [--conf KEY=VALUE]... [--rows 400000]
 
 The event log is written to FOLDER. Each page is fetched once before the times are taken.
 """
@@ -31,9 +31,11 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--conf", action="append", default=[])
+    parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--groups", type=int, default=0, help="so many more GROUP BYs of a few rows")
     parser.add_argument("--wait", action="store_true", help="serve the UI until the standard input ends")
     given = parser.parse_args()
+    globals()["ROWS"] = given.rows
     spark = started(given.folder, dict(each.split("=", 1) for each in given.conf))
     queries(spark)
     for i in range(given.groups):
@@ -90,8 +92,9 @@ def queries(spark: SparkSession) -> None:
         if mode == "observe":
             with contextlib.suppress(PySparkException):
                 skewed.groupBy("k").applyInPandas(full, "rows bigint").collect()
+        if mode == "on":
+            spark.conf.set("spark.saltwise.report.keys", "false")
         # The last one: the ledger must have it as soon as it is asked. Its hot keys are shown as hashes.
-        spark.conf.set("spark.saltwise.report.keys", "false")
         spark.sql("SELECT /*+ SKEW_GROUPBY(dchoices, 'partitions=8') */ k, count(*) FROM skewed GROUP BY k").collect()
 
 
