@@ -7,7 +7,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 WHEEL := dist/saltwise-*.whl
 
-.PHONY: demo test test-connect test-all test-matrix test-cluster bench bench-quick lint wheel docs clean
+.PHONY: demo test test-connect test-all test-matrix test-cluster bench bench-quick papers lint wheel docs clean
 
 demo: .venv/installed
 	$(BIN)/saltwise demo
@@ -28,7 +28,7 @@ test-connect: .venv/installed
 test-all: lint
 	$(BIN)/pytest --full $(TWO_AT_ONCE) -m "not bench" $(PYTEST_ARGS)
 	$(BIN)/pytest --full --connect $(TWO_AT_ONCE) -m "not bench" $(PYTEST_ARGS)
-	$(BIN)/saltwise reproduce --quick --out build/reproduce
+	$(MAKE) papers PAPERS="--quick --out build/papers"
 	$(MAKE) test-matrix
 
 lint: .venv/installed
@@ -64,6 +64,12 @@ bench: .venv/installed
 bench-quick: .venv/installed
 	$(BIN)/python benchmarks/grid.py --quick --fresh
 	$(BIN)/python benchmarks/planning.py --queries 50 --out build/benchmarks/planning.csv
+
+# The papers' experiments in full size: an hour and a half a seed on one core. An interrupted run continues where it
+# stopped. make papers PAPERS="--quick --out build/papers" takes a minute.
+PAPERS ?= --seeds 5
+papers: .venv/installed
+	$(BIN)/python -m benchmarks.papers $(PAPERS)
 
 # The site, in build/site. A warning ends it.
 docs: .venv/docs

@@ -2,8 +2,8 @@
 
     python benchmarks/claims.py
 
-Simulations: results/papers (`saltwise reproduce --seeds 5 --out benchmarks/results/papers`, which goes on where it
-was interrupted). Spark: results/waiting.csv, periods.csv and papers_on_spark.csv, each from the benchmark of its name.
+Simulations: results/papers (`make papers`, which continues where it was interrupted). Spark:
+results/waiting.csv, periods.csv and papers_on_spark.csv, each from the benchmark of its name.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from common import RESULTS, console
+from papers import EXPERIMENTS, FULL, PAPERS, kept_claims
+from papers.experiment import Claim, Claims
+from papers.lab import SCHEMES
+from papers.over_seeds import over_seeds
+from papers.page import page, table
 from waiting import N as WORKERS
-
-from saltwise.reproduce import EXPERIMENTS, FULL, PAPERS, kept_claims
-from saltwise.reproduce.experiment import Claim, Claims
-from saltwise.reproduce.lab import SCHEMES
-from saltwise.reproduce.over_seeds import over_seeds
-from saltwise.reproduce.page import page, table
 
 DOCS = Path(__file__).parent.parent / "docs" / "reference"
 OWN_LIMIT = "The papers' Storm was near the limit of its machines whatever the scheme; here workers are the only limit."
@@ -30,8 +29,8 @@ BATCH = (
     "here a tuple waits two seconds in the mean for those before it in its batch, whatever the scheme."
 )
 MADE_BY = (
-    "Made by `python benchmarks/claims.py` from committed results: simulations by `saltwise reproduce --seeds 5 --out "
-    "benchmarks/results/papers`, an hour and a half for each seed on one core; and on Spark "
+    "Made by `python benchmarks/claims.py` from committed results: simulations by `make papers`, "
+    "an hour and a half for each seed on one core; and on Spark "
     "`python benchmarks/waiting.py`, `periods.py` and `papers_on_spark.py`."
 )
 NO_RESULTS = "it has no results in full size yet."

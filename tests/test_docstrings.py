@@ -15,11 +15,7 @@ from pyspark.sql import functions as F
 
 import saltwise
 
-MODULES = sorted(
-    module.name
-    for module in pkgutil.walk_packages(saltwise.__path__, "saltwise.")
-    if not module.ispkg or module.name == "saltwise.reproduce"
-)
+MODULES = sorted(module.name for module in pkgutil.walk_packages(saltwise.__path__, "saltwise.") if not module.ispkg)
 
 
 def takes_a_session(module: str) -> bool:

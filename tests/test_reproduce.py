@@ -9,13 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from typer.testing import CliRunner
-
-from saltwise import SaltwiseError, datasets, reproduce
-from saltwise.cli import commands
-from saltwise.reproduce import (
+from benchmarks import papers as reproduce
+from benchmarks.papers import (
     EXPERIMENTS,
     FULL,
     PAPERS,
@@ -26,16 +21,20 @@ from saltwise.reproduce import (
     partial_key_grouping,
     when_two_choices,
 )
-from saltwise.reproduce.charts import lines
-from saltwise.reproduce.contradicted import CONTRADICTED
-from saltwise.reproduce.experiment import Claims, highest, paired, pick, values
-from saltwise.reproduce.jobs import OPERATORS, apart, real_job
-from saltwise.reproduce.lab import ALL_TWEETS, STAND_INS, TWEETS, WIKIPEDIA, Lab
-from saltwise.reproduce.levelled import levelled
-from saltwise.reproduce.over_seeds import over_seeds, ranges
-from saltwise.reproduce.page import page
-from saltwise.reproduce.reconfiguration_milp import fluctuating
-from saltwise.reproduce.worker_steps import Setting, adapt
+from benchmarks.papers.charts import lines
+from benchmarks.papers.contradicted import CONTRADICTED
+from benchmarks.papers.experiment import Claims, Row, highest, paired, pick, values
+from benchmarks.papers.jobs import OPERATORS, apart, real_job
+from benchmarks.papers.lab import ALL_TWEETS, STAND_INS, TWEETS, WIKIPEDIA, Lab
+from benchmarks.papers.levelled import levelled
+from benchmarks.papers.over_seeds import over_seeds, ranges
+from benchmarks.papers.page import page
+from benchmarks.papers.reconfiguration_milp import fluctuating
+from benchmarks.papers.worker_steps import Setting, adapt
+from hypothesis import given
+from hypothesis import strategies as st
+
+from saltwise import SaltwiseError, datasets
 from saltwise.streams import zipf_shares
 
 TINY = Grid(
@@ -165,8 +164,8 @@ def test_the_head_is_counted_as_the_formula_has_it() -> None:
     [pytest.param(name, marks=pytest.mark.full) if name in LONG else name for name in sorted(EXPERIMENTS)],
 )
 def test_no_claim_is_judged_without_a_number(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("saltwise.reproduce.partitioning_functions.RINGS", 2)
-    monkeypatch.setattr("saltwise.reproduce.partitioning_functions.RUNS", 1)
+    monkeypatch.setattr("benchmarks.papers.partitioning_functions.RINGS", 2)
+    monkeypatch.setattr("benchmarks.papers.partitioning_functions.RUNS", 1)
     outcome = run(name)
     assert outcome.rows
     assert outcome.claims
@@ -226,7 +225,7 @@ def test_keys_below_delta_leave_more_imbalance_than_the_hottest_key_alone() -> N
 
 
 def test_pairs_agree_in_the_other_settings() -> None:
-    rows: list[reproduce.experiment.Row] = [
+    rows: list[Row] = [
         {"n": 5, "scheme": "a", "I": 1.0},
         {"n": 9, "scheme": "a", "I": 2.0},
         {"n": 9, "scheme": "b", "I": 3.0},
@@ -256,7 +255,7 @@ def test_a_simulation_is_kept_for_other_runs(tmp_path: Path, monkeypatch: pytest
     made = first.run(first.zipf(100, 1.0), "dchoices", 5)
     other_seed = Lab(TINY, 2, tmp_path)
     assert other_seed.run(other_seed.zipf(100, 1.0), "dchoices", 5).series.tolist() != made.series.tolist()
-    monkeypatch.setattr("saltwise.reproduce.lab.simulate", None)
+    monkeypatch.setattr("benchmarks.papers.lab.simulate", None)
     again = Lab(TINY, kept=tmp_path)
     kept = again.run(again.zipf(100, 1.0), "dchoices", 5)
     assert [np.asarray(value).tolist() for value in kept] == [np.asarray(value).tolist() for value in made]
@@ -277,7 +276,7 @@ def test_an_experiment_without_data_is_named_and_the_others_run(
     def no_index(direction: str) -> None:
         raise SaltwiseError("No index.")
 
-    monkeypatch.setattr("saltwise.reproduce.lab.debian", no_index)
+    monkeypatch.setattr("benchmarks.papers.lab.debian", no_index)
     found = reproduce.reproduce(["pkg-fig8", "dchoices-fig4"], tmp_path, TINY)
     assert found.missing == {EXPERIMENTS["pkg-fig8"]: "No index."}
     assert list(found.claims) == [EXPERIMENTS["dchoices-fig4"]]
@@ -337,30 +336,6 @@ def test_numbers_of_seeds_become_the_range_of_them(numbers: list[float]) -> None
     found = ranges([f"at most {number:.1e}, in 5 of 5" for number in numbers], "")
     low, high = f"{min(numbers):.1e}", f"{max(numbers):.1e}"
     assert found == f"at most {low if low == high else f'{low}…{high}'}, in 5 of 5"
-
-
-def test_the_command(tmp_path: Path) -> None:
-    result = CliRunner().invoke(commands.app, ["reproduce", "dchoices-fig4", "--quick", "--out", str(tmp_path)])
-    assert (result.exit_code, result.stderr) == (0, ""), result.output
-    assert re.search(r"dchoices-fig4 +Choices d over the skew +2 of 2", result.stdout)
-    assert result.stdout.splitlines()[-1] == f"Page: {tmp_path / 'claims.md'}"
-
-
-def test_the_command_refuses_an_unknown_name_and_names_the_nearest(tmp_path: Path) -> None:
-    result = CliRunner().invoke(commands.app, ["reproduce", "dchoices-figure10", "--out", str(tmp_path)])
-    assert (result.exit_code, result.stdout) == (commands.WRONG_INPUT, "")
-    assert result.stderr == (
-        f"experiment is 'dchoices-figure10'; it must be one of {', '.join(EXPERIMENTS)}; "
-        "did you mean 'dchoices-fig10'?\n"
-    )
-    assert not list(tmp_path.iterdir())
-
-
-def test_the_command_refuses_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    result = CliRunner().invoke(commands.app, ["reproduce", "--out", str(tmp_path / "file")])
-    assert result.exit_code == commands.WRONG_INPUT
-    assert result.stderr.startswith(f"out is '{tmp_path / 'file'}'; it must be a folder that can be written (")
 
 
 def test_the_papers_numbers_are_drawn_hollow_in_the_colour_of_their_line() -> None:

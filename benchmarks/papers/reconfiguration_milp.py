@@ -8,9 +8,10 @@ from itertools import product
 
 import numpy as np
 
-from ..rebalancing.cluster import Cluster, Ints
-from ..rebalancing.flux import flux, repeated
-from ..rebalancing.milp import milp
+from saltwise.rebalancing.cluster import Cluster, Ints
+from saltwise.rebalancing.flux import flux, repeated
+from saltwise.rebalancing.milp import milp
+
 from .charts import lines
 from .experiment import Claim, Claims, Experiment, Outcome, Row, paired, values
 from .lab import Lab

@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..options import EPSILON, default_theta
-from ..splitting.choices import find_optimal_choices
-from ..streams import zipf_shares
+from saltwise.options import EPSILON, default_theta
+from saltwise.splitting.choices import find_optimal_choices
+from saltwise.streams import zipf_shares
+
 from .charts import lines, melted, panels
 from .experiment import Claim, Claims, Experiment, Outcome, Row, highest, mean, paired, pick, unless, values
 from .lab import BALANCED, SCHEMES, Grid, Lab, top_share

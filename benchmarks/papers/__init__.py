@@ -17,8 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..errors import SaltwiseError, SaltwiseValueError, check_whole
-from ..versioned_json import replace_file
+from saltwise.errors import SaltwiseError, SaltwiseValueError, check_whole
+from saltwise.versioned_json import replace_file
+
 from . import (
     partial_key_grouping,
     partitioning_functions,

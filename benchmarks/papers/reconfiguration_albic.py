@@ -11,10 +11,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy import sparse
 
-from ..rebalancing.albic import albic
-from ..rebalancing.cluster import Cluster
-from ..rebalancing.cola import cola
-from ..rebalancing.traffic import Traffic
+from saltwise.rebalancing.albic import albic
+from saltwise.rebalancing.cluster import Cluster
+from saltwise.rebalancing.cola import cola
+from saltwise.rebalancing.traffic import Traffic
+
 from .charts import panels
 from .experiment import Claim, Claims, Experiment, Outcome, Row, mean, paired, values
 from .jobs import OPERATORS, apart, one_to_one, real_job

@@ -26,14 +26,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..placement.consistent_hash import ConsistentHash
-from ..placement.construct import construct
-from ..placement.costs import imbalances, loads, migration_cost, objective, relative_imbalance
-from ..placement.hash_pair import HashPair
-from ..placement.partition_function import PartitionFunction
-from ..placement.resources import ALPHA, threshold
-from ..sketches.sliding_counts import SlidingCounts
-from ..splitting.compiled_hash import Ints, Longs
+from saltwise.placement.consistent_hash import ConsistentHash
+from saltwise.placement.construct import construct
+from saltwise.placement.costs import imbalances, loads, migration_cost, objective, relative_imbalance
+from saltwise.placement.hash_pair import HashPair
+from saltwise.placement.partition_function import PartitionFunction
+from saltwise.placement.resources import ALPHA, threshold
+from saltwise.sketches.sliding_counts import SlidingCounts
+from saltwise.splitting.compiled_hash import Ints, Longs
 
 RUNS = 5
 """Sizes and times are averages of so many runs."""

@@ -106,9 +106,9 @@ def table(claims: Sequence[Claim], run_by: str) -> str:
 def made_by(experiment: Experiment) -> str:
     """Return the name of the function that makes an experiment.
 
-    >>> from saltwise.reproduce.when_two_choices import EXPERIMENTS
+    >>> from benchmarks.papers.when_two_choices import EXPERIMENTS
     >>> made_by(EXPERIMENTS[0])
-    'saltwise.reproduce.when_two_choices.figure_1'
+    'benchmarks.papers.when_two_choices.figure_1'
     """
     run = experiment.run.func if isinstance(experiment.run, partial) else experiment.run
     return f"{run.__module__}.{run.__qualname__}"

@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from ..placement.utility import UTILITIES
-from ..streams import zipf_shares
+from saltwise.placement.utility import UTILITIES
+from saltwise.streams import zipf_shares
+
 from .charts import lines, melted
 from .experiment import Claim, Claims, Experiment, Outcome, Row, mean, pick, unless, values
 from .lab import FULL, Lab

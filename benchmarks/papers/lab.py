@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..simulate import route, simulate
-from ..streams import Stream, debian, drifting, lognormal, words, zipf, zipf_shares
-from ..versioned_json import replace_file
+from saltwise.simulate import route, simulate
+from saltwise.streams import Stream, debian, drifting, lognormal, words, zipf, zipf_shares
+from saltwise.versioned_json import replace_file
 
 T = TypeVar("T")
 

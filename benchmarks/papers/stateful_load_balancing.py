@@ -8,13 +8,14 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from ..rebalancing.clb import clb
-from ..rebalancing.cluster import Floats, Ints, loads_of
-from ..rebalancing.elb import elb
-from ..rebalancing.uhlb import uhlb
-from ..simulate import route
-from ..splitting.compiled_hash import workers_of
-from ..streams import flights, zipf, zipf_shares
+from saltwise.rebalancing.clb import clb
+from saltwise.rebalancing.cluster import Floats, Ints, loads_of
+from saltwise.rebalancing.elb import elb
+from saltwise.rebalancing.uhlb import uhlb
+from saltwise.simulate import route
+from saltwise.splitting.compiled_hash import workers_of
+from saltwise.streams import flights, zipf, zipf_shares
+
 from .charts import lines
 from .experiment import Claim, Claims, Experiment, Outcome, Row, mean, pick, values
 from .lab import TWEETS, Lab, numbered

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..placement.resources import ALPHA, threshold
-from ..streams import zipf_shares
+from saltwise.placement.resources import ALPHA, threshold
+from saltwise.streams import zipf_shares
 
 REPLICAS = 1_000
 """Of each worker on the ring (section 5.5)."""

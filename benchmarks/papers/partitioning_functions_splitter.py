@@ -8,10 +8,11 @@ from functools import partial
 
 import numpy as np
 
-from ..placement.construct import construct
-from ..placement.resources import threshold
-from ..sketches.sliding_counts import SlidingCounts
-from ..streams import zipf, zipf_shares
+from saltwise.placement.construct import construct
+from saltwise.placement.resources import threshold
+from saltwise.sketches.sliding_counts import SlidingCounts
+from saltwise.streams import zipf, zipf_shares
+
 from .charts import lines
 from .experiment import Claims, Experiment, Outcome, Row, values
 from .lab import Lab

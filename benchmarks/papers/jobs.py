@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
-from .. import datasets
-from ..rebalancing.cluster import Cluster, Floats, Ints
-from ..rebalancing.traffic import Traffic
-from ..splitting.compiled_hash import workers_of
+from saltwise import datasets
+from saltwise.rebalancing.cluster import Cluster, Floats, Ints
+from saltwise.rebalancing.traffic import Traffic
+from saltwise.splitting.compiled_hash import workers_of
 
 EXTRACT, SUM, ROUTE, RAIN, JOIN, EFFICIENCY, STORE_SUM, STORE_EFFICIENCY = range(8)
 """The operators of Real Job 4, of which Job 2 has the first two and Job 3 the first three."""

@@ -1,6 +1,6 @@
 """Theorem 5.1 and the applications of section 4 of "Partial Key Grouping".
 
-The PKG paper's figures are in :mod:`saltwise.reproduce.partial_key_grouping`.
+The PKG paper's figures are in :mod:`benchmarks.papers.partial_key_grouping`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import math
 import numpy as np
 import pyarrow as pa
 
-from ..errors import SaltwiseError
-from ..sketches.space_saving import SpaceSaving
-from ..streams import Stream
+from saltwise.errors import SaltwiseError
+from saltwise.sketches.space_saving import SpaceSaving
+from saltwise.streams import Stream
+
 from .charts import lines
 from .experiment import Claims, Experiment, Outcome, Row, highest, mean, values
 from .lab import SCHEMES, Lab
@@ -132,7 +133,7 @@ def _heavy_hitters(keys: np.ndarray, worker: np.ndarray, n: int) -> Row:
 def _histograms(lab: Lab, scheme: str, n: int) -> Row:
     """Return how many histograms there are by D C L, and how far the median of merged ones is from the true one."""
     try:
-        from ..aggregates.histogram import StreamingHistogram, split_points
+        from saltwise.aggregates.histogram import StreamingHistogram, split_points
     except ImportError as error:
         raise SaltwiseError(f"section 4 needs {error.name}: run pip install 'saltwise[aggregates]'.") from error
 

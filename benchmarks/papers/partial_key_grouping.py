@@ -6,7 +6,8 @@ from itertools import pairwise, product
 
 import numpy as np
 
-from ..streams import Stream
+from saltwise.streams import Stream
+
 from .charts import lines
 from .experiment import Claim, Claims, Experiment, Outcome, Row, highest, mean, paired, pick, unless, values
 from .lab import BALANCED, SCHEMES, Lab, top_share
