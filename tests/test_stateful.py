@@ -429,7 +429,7 @@ def test_a_sum_of_decimals_that_overflows_stays_null(spark: SparkSession, tmp_pa
         ({"workers": 0}, "workers is 0; it must be a whole number of at least 1."),
         (
             {"strategy": "radj"},
-            "strategy is 'radj'; it must be one of scan, redist, readj, level, flux, milp, albic, elb, clb, uhlb; did you mean 'readj'?",
+            "strategy is 'radj'; it must be one of scan, redist, readj, level, flux, milp, albic, cola, elb, clb, uhlb; did you mean 'readj'?",
         ),
         ({"late": timedelta(1)}, "late or ttl is given without time; name the column with the time of each row."),
         (

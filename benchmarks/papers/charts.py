@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, TypeVar
 
@@ -11,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from .experiment import Row, pick
+from .rows import Row, Rows, pick
 
 T = TypeVar("T")
 
@@ -20,6 +21,11 @@ MARKERS = "osv^D<>pP*X"
 TITLES = {
     "imbalance": "average imbalance, share of messages",
     "n": "workers n",
+    "nodes": "nodes",
+    "share": "share of one-to-one key groups",
+    "what": "",
+    "d": "choices d",
+    "varies": "varies, percent",
     "N": "workers N",
     "z": "Zipf exponent z",
     "sigma": "threshold scaler sigma",
@@ -38,75 +44,97 @@ LOGARITHMIC = ("sigma", "|D|")
 """Columns whose horizontal axis is logarithmic."""
 
 
-def lines(
-    rows: Sequence[Row],
-    x: str,
-    y: str,
-    line: str,
-    panel: Sequence[str] = (),
-    *,
-    x_label: str | None = None,
-    y_label: str | None = None,
-    log: bool = True,
-    level: float | None = None,
-    floor: float = 1e-8,
-    paper: Sequence[Row] = (),
-) -> Figure:
-    """Draw one column over another.
+@dataclass(frozen=True)
+class Lines:
+    """Draws one column over another."""
 
-    Args:
-        rows: what to draw.
-        x: column of the horizontal axis.
-        y: column of the vertical axis.
-        line: column that tells the lines of one panel apart.
-        panel: columns that tell the panels apart.
-        x_label: title of the horizontal axis, if it is not that of TITLES.
-        y_label: title of the vertical axis, if it is not that of TITLES.
-        log: whether the vertical axis is logarithmic.
-        level: where to draw a dotted line.
-        floor: lowest value that a logarithmic axis shows; 0 is drawn there.
-        paper: the numbers of the paper, with the same columns. They are drawn hollow, in the colour of their line.
-    """
-    columns = [_different(row[name] for row in rows) for name in panel]
-    settings = list(product(*columns))
-    figure, grid = panels(len(settings), across=len(columns[-1]) if len(columns) > 1 else None)
-    lowest = floor if log else -math.inf
-    for axes, setting in zip(grid, settings, strict=True):
-        there, beside = (pick(some, **dict(zip(panel, setting, strict=True))) for some in (rows, paper))
-        for i, kind in enumerate(_different(row[line] for row in there)):
+    x: str
+    """The column of the horizontal axis."""
+    y: str
+    """The column of the vertical axis."""
+    line: str
+    """The column that tells the lines of one panel apart."""
+    panel: Sequence[str] = ()
+    """The columns that tell the panels apart."""
+    x_label: str | None = None
+    """The title of the horizontal axis. Default: the one of TITLES."""
+    y_label: str | None = None
+    """The title of the vertical axis. Default: the one of TITLES."""
+    log: bool = True
+    """Whether the vertical axis is logarithmic."""
+    level: float | None = None
+    """Where to draw a dotted line."""
+    floor: float = 1e-8
+    """The lowest value that a logarithmic axis shows; 0 is drawn there."""
+    paper: Sequence[Row] = ()
+    """The numbers of the paper, with the same columns. They are drawn hollow, in the colour of their line."""
+    melt: Mapping[str, str] = field(default_factory=dict)
+    """Columns that become rows, each with its title: the title goes to the column `what`, the number to `value`."""
+    where: Mapping[str, object] = field(default_factory=dict)
+    """Which rows are drawn. Default: all."""
+
+    def __call__(self, rows: Rows) -> Figure:
+        """Return the figure of some rows."""
+        rows = pick([row for row in rows if self.x in row or self.melt], **self.where)
+        if self.melt:
+            rows = [row | {"what": what, "value": row[column]} for row in rows for column, what in self.melt.items()]
+        columns = [_different(row[name] for row in rows) for name in self.panel]
+        settings = list(product(*columns))
+        figure, grid = panels(len(settings), across=len(columns[-1]) if len(columns) > 1 else None)
+        for axes, setting in zip(grid, settings, strict=True):
+            of_panel = dict(zip(self.panel, setting, strict=True))
+            self._panel(axes, pick(rows, **of_panel), pick(self.paper, **of_panel))
+            titles = (value if isinstance(value, str) else f"{name} = {value:,}" for name, value in of_panel.items())
+            axes.set_title(", ".join(titles))
+        figure.supylabel(TITLES.get(self.y, self.y) if self.y_label is None else self.y_label, fontsize=10)
+        if self.paper:
+            grid[0].plot([], [], ls="", marker="o", ms=8, mfc="none", color="#333333", label="paper")
+        grid[0].legend(fontsize=7)
+        return figure
+
+    def _panel(self, axes: Axes, rows: Rows, paper: Rows) -> None:
+        lowest = self.floor if self.log else -math.inf
+        for i, kind in enumerate(_different(row[self.line] for row in rows)):
             marker = MARKERS[i % len(MARKERS)]
-            points, theirs = (pick(some, **{line: kind}) for some in (there, beside))
-            [drawn] = axes.plot(*_points(points, x, y, lowest), marker=marker, ms=4, label=str(kind))
-            color = drawn.get_color()
-            axes.plot(*_points(theirs, x, y, lowest), ls="", marker=marker, ms=8, mfc="none", color=color)
-        if x in LOGARITHMIC:
+            ours, theirs = (_points(pick(some, **{self.line: kind}), self.x, self.y, lowest) for some in (rows, paper))
+            [drawn] = axes.plot(*ours, marker=marker, ms=4, label=str(kind))
+            axes.plot(*theirs, ls="", marker=marker, ms=8, mfc="none", color=drawn.get_color())
+        if self.x in LOGARITHMIC:
             axes.set_xscale("log")
-        if log:
+        if self.x == "what":
+            axes.tick_params(axis="x", rotation=60)
+        if self.log:
             axes.set_yscale("log")
-        if level is not None:
-            axes.axhline(level, color="#333333", linewidth=1, linestyle=":")
-        named = zip(panel, setting, strict=True)
-        axes.set_title(", ".join(value if isinstance(value, str) else f"{name} = {value:,}" for name, value in named))
-        axes.set_xlabel(TITLES.get(x, x) if x_label is None else x_label)
+        if self.level is not None:
+            axes.axhline(self.level, color="#333333", linewidth=1, linestyle=":")
+        axes.set_xlabel(TITLES.get(self.x, self.x) if self.x_label is None else self.x_label)
         axes.grid(alpha=0.3)
-    figure.supylabel(TITLES.get(y, y) if y_label is None else y_label, fontsize=10)
-    if paper:
-        grid[0].plot([], [], ls="", marker="o", ms=8, mfc="none", color="#333333", label="paper")
-    grid[0].legend(fontsize=7)
-    return figure
 
 
-def _points(rows: Sequence[Row], x: str, y: str, lowest: float) -> tuple[list[Any], list[float]]:
+@dataclass(frozen=True)
+class Panels:
+    """Draws several columns over one, each in a panel, with a line for each technique."""
+
+    x: str
+    shown: Mapping[str, str]
+    """The title of each column."""
+
+    def __call__(self, rows: Rows) -> Figure:
+        """Return the figure of some rows."""
+        figure, grid = panels(len(self.shown), shared=False)
+        for axes, (column, title) in zip(grid, self.shown.items(), strict=True):
+            for technique in _different(row["technique"] for row in rows):
+                points = pick(rows, technique=technique)
+                axes.plot(*_points(points, self.x, column, -math.inf), marker=".", label=technique)
+            axes.set_title(title)
+            axes.set_xlabel(TITLES.get(self.x, self.x))
+            axes.grid(alpha=0.3)
+        grid[0].legend(fontsize=7)
+        return figure
+
+
+def _points(rows: Rows, x: str, y: str, lowest: float) -> tuple[list[Any], list[float]]:
     return [row[x] for row in rows], [max(float(row[y]), lowest) for row in rows]
-
-
-def melted(rows: Iterable[Row], columns: Mapping[str, str], kind: str, value: str) -> list[Row]:
-    """Return a row for each of some columns: one column has its title, one its number, and the others stay.
-
-    >>> melted([{"n": 5, "m": 1.1, "b": 1.2}], {"m": "migration", "b": "imbalance"}, "kind", "value")[1]
-    {'n': 5, 'm': 1.1, 'b': 1.2, 'kind': 'imbalance', 'value': 1.2}
-    """
-    return [row | {kind: title, value: row[column]} for row in rows for column, title in columns.items()]
 
 
 def panels(count: int, across: int | None = None, shared: bool = True) -> tuple[Figure, list[Axes]]:
@@ -114,7 +142,7 @@ def panels(count: int, across: int | None = None, shared: bool = True) -> tuple[
 
     Args:
         count: of axes.
-        across: how many stand in a row; as many as fit if not given.
+        across: how many stand in a row; default: as many as fit.
         shared: whether they share the vertical axis.
     """
     across = across or min(count, 5)

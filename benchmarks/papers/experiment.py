@@ -1,92 +1,31 @@
-"""An experiment of a paper: what it finds, and what the paper says of it."""
+"""A paper and its experiments: how each table or figure is measured and drawn, and what the paper claims of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
+from .check import Own
+from .claim import Claim, Verdict, claims, judge
+from .rows import Row, Rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from .lab import Lab
 
-Row = dict[str, Any]
-"""A text or a number for each column."""
-
-_VARIED = {"data", "n", "z", "|K|", "theta n", "sources", "feed", "scheme", "technique"}
-_VARIED |= {"migrations", "varies", "share", "nodes"}
-"""Columns that tell what was varied."""
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A claim of a paper, and what we found."""
-
-    where: str
-    """The paper's section or figure."""
-    says: str
-    """What the paper says, in our words."""
-    found: str = "not measured"
-    """What we found, with numbers."""
-    holds: bool | None = None
-    """None if the claim needs a cluster."""
-    why: str = ""
-    """Why the claim does not hold, or a note if it does."""
-    seeds: tuple[int, int] = (0, 0)
-    """With how many draws it held, and how many were tried: a seed is a draw, or has several. One, if not said."""
-
-    def __post_init__(self) -> None:
-        if not self.seeds[1]:
-            object.__setattr__(self, "seeds", (int(self.holds is True), 1))
-
-    @property
-    def by_the_draw(self) -> bool:
-        """Whether it does not hold, but does in one draw of twenty or more: what the paper saw is within our spread."""
-        return self.holds is False and 20 * self.seeds[0] >= self.seeds[1]
-
-
-class Claims(list[Claim]):
-    """Claims of a paper, most of them of one section or figure.
-
-    Args:
-        where: the paper's section or figure.
-    """
-
-    def __init__(self, where: str) -> None:
-        self._where = where
-
-    def add(
-        self, says: str, found: str, holds: bool | Sequence[bool], *reasons: str, note: str = "", where: str = ""
-    ) -> None:
-        """Add a claim.
-
-        Args:
-            says: what the paper says, in our words.
-            found: what we found, with numbers.
-            holds: whether that is what the paper says, or whether it is in each of several draws.
-            reasons: why it does not hold, if it does not.
-            note: a remark, whether it holds or not.
-            where: its section or figure, if it is another one.
-        """
-        draws = holds if isinstance(holds, Sequence) else [holds]
-        held, tried = sum(map(bool, draws)), len(draws)
-        why = note or unless(2 * held > tried, *reasons)
-        self.append(Claim(where or self._where, says, found, 2 * held > tried, why, (held, tried)))
-
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an experiment found."""
+    """What an experiment measured."""
 
     rows: list[Row]
-    figure: Figure
-    claims: list[Claim]
+    runs: Sequence[Rows] = ()
+    """The rows of each run by itself, if the rows are means over several."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Experiment:
     """One table or figure of a paper."""
 
@@ -94,64 +33,43 @@ class Experiment:
     """The paper's short name and the figure's number, such as dchoices-fig10."""
     title: str
     run: Callable[[Lab], Outcome]
+    draw: Callable[[Rows], Figure]
+    claims: Sequence[Claim]
+
+    def verdicts(self, outcome: Outcome) -> list[Verdict]:
+        """Judge each claim."""
+        return [judge(claim, outcome.rows, outcome.runs) for claim in self.claims]
 
 
-def unless(holds: bool, *reasons: str) -> str:
-    """Return why a claim does not hold; an empty text if it holds.
+@dataclass(frozen=True, eq=False)
+class Paper:
+    """A paper, or a part of one."""
 
-    >>> unless(False, "Few keys.", "")
-    'Few keys.'
-    """
-    return "" if holds else " ".join(filter(None, reasons))
-
-
-def pick(rows: Iterable[Row], **where: object) -> list[Row]:
-    """Return the rows that have these values.
-
-    >>> pick([{"n": 5, "I": 0.1}, {"n": 10, "I": 0.2}], n=10)
-    [{'n': 10, 'I': 0.2}]
-    """
-    return [row for row in rows if all(row[name] == value for name, value in where.items())]
+    name: str
+    title: str
+    experiments: Sequence[Experiment]
+    on_spark: Sequence[Claim]
+    """What is judged by a benchmark on Spark."""
+    needs_a_cluster: Sequence[Claim]
+    """What needs a real Storm, and nobody here has judged."""
 
 
-def values(rows: Iterable[Row], column: str, **where: object) -> list[float]:
-    """Return a column of numbers, of the rows that have these values."""
-    return [float(row[column]) for row in pick(rows, **where)]
+Measured = tuple[str, str, Callable[["Lab"], Outcome], Callable[[Rows], "Figure"]]
+"""Name, title, run and draw of an experiment."""
 
 
-def mean(numbers: Iterable[float]) -> float:
-    """Return the mean of some numbers."""
-    return float(np.mean(list(numbers)))
-
-
-def highest(rows: Iterable[Row], column: str, **where: object) -> float:
-    """Return the highest value of a column; 0 if no row has these values."""
-    return max(values(rows, column, **where), default=0.0)
-
-
-def paired(rows: Iterable[Row], column: str, by: str, one: object, other: object) -> list[tuple[Row, float, float]]:
-    """Pair the rows of two kinds that agree in all other settings, and return their values of a column.
+def paper(name: str, title: str, own: Mapping[str, Own], *measured: Measured) -> Paper:
+    """Return a paper with the claims of its TOML file.
 
     Args:
-        rows: of the experiment.
-        column: the number.
-        by: the column that tells the two kinds apart.
-        one: its value in the first kind.
-        other: its value in the second.
-
-    Returns:
-        The first row, its number, and the second row's number.
-
-    >>> rows = [{"n": 5, "by": "a", "I": 0.1}, {"n": 5, "by": "b", "I": 0.3}]
-    >>> [(x, y) for _, x, y in paired(rows, "I", "by", "a", "b")]
-    [(0.1, 0.3)]
+        name: its short name, and that of the file.
+        title: of the paper.
+        own: what its checks may name beside the common vocabulary.
+        measured: the experiments, in order.
     """
-
-    def setting(row: Row) -> tuple[object, ...]:
-        return tuple(row.get(name) for name in _VARIED if name != by)
-
-    rows = list(rows)
-    second = {setting(row): float(row[column]) for row in rows if row[by] == other}
-    return [
-        (row, float(row[column]), second[setting(row)]) for row in rows if row[by] == one and setting(row) in second
-    ]
+    found = claims(name, own)
+    experiments = [Experiment(*each, found.pop(each[0])) for each in measured]
+    rest = Paper(name, title, experiments, found.pop("on-spark", []), found.pop("needs-a-cluster", []))
+    if found:
+        raise ValueError(f"{name}.toml has claims of unknown experiments: {', '.join(found)}.")
+    return rest

@@ -14,9 +14,10 @@ from saltwise.errors import SaltwiseError
 from saltwise.sketches.space_saving import SpaceSaving
 from saltwise.streams import Stream
 
-from .charts import lines
-from .experiment import Claims, Experiment, Outcome, Row, highest, mean, values
+from .charts import Lines
+from .experiment import Measured, Outcome
 from .lab import SCHEMES, Lab
+from .rows import Row, mean
 
 _WORKERS = (30, 100, 300, 1000, 3000)
 _APPLIED = (5, 20, 50)
@@ -38,24 +39,7 @@ def theorem_5_1(lab: Lab) -> Outcome:
             by_mean = float(lab.run(stream, scheme, n, load="global").series[-1]) * n
             growth = math.log(n) / math.log(math.log(n)) if d == 1 else 1.0
             rows.append({"n": n, "d": d, "I by m/n": by_mean, "by the bound": by_mean / growth})
-    figure = lines(rows, "n", "I by m/n", "d", y_label="imbalance by m/n")
-    found = {d: values(rows, "by the bound", d=d) for d in (1, 2)}
-    claims = Claims("Theorem 5.1")
-    for d, bound in ((1, "m/n ln n / ln ln n"), (2, "m/n")):
-        claims.add(
-            f"with p1 <= 1/(5n), the imbalance with {'one choice' if d == 1 else 'two choices'} is O({bound}), and "
-            "Omega of the same on the uniform distribution over 5n keys",
-            f"{min(found[d]):.3f} to {max(found[d]):.3f} times {bound}, for n = {workers[0]} to {workers[-1]}",
-            max(found[d]) < 5 * min(found[d]) and max(found[d]) < 5,
-            "With few workers, whether a worker has too few keys is a matter of the draw.",
-        )
-    one, two = (values(rows, "I by m/n", d=d) for d in (1, 2))
-    claims.add(
-        "two choices can significantly reduce the imbalance, compared to key grouping",
-        f"one choice has {min(a / b for a, b in zip(one, two, strict=True)):.1f} times the imbalance of two at least",
-        all(a > 2 * b for a, b in zip(one, two, strict=True)),
-    )
-    return Outcome(rows, figure, claims)
+    return Outcome(rows)
 
 
 def section_4(lab: Lab) -> Outcome:
@@ -69,50 +53,7 @@ def section_4(lab: Lab) -> Outcome:
             row: Row = {"n": n, "scheme": SCHEMES[scheme]}
             row |= {"counters a word": lab.run(stream, scheme, n).states / stream.distinct}
             rows.append(row | _heavy_hitters(stream.keys, worker, n) | _histograms(lab, scheme, n))
-    figure = lines(rows, "n", "error", "scheme", y_label="error of the most frequent, share of messages")
-    most = {s: highest(rows, "error terms", scheme=SCHEMES[s]) for s in _SCHEMES}
-    large = {s: values(rows, "error", scheme=SCHEMES[s], n=_APPLIED[-1])[0] for s in _SCHEMES}
-    claims = Claims("4")
-    counters = {s: highest(rows, "counters a word", scheme=SCHEMES[s]) for s in _SCHEMES}
-    claims.add(
-        "naive Bayes: a word has two counters with PKG, up to n with SG",
-        f"at most {counters['pkg']:.2f} a word with PKG, {counters['shuffle']:.2f} with SG, in the mean over words",
-        counters["pkg"] <= 2 < counters["shuffle"],
-        "Most words occur too seldom to reach n workers.",
-        where="3.1, example",
-    )
-    kept = {s: values(rows, "histograms", scheme=SCHEMES[s]) for s in _SCHEMES}
-    claims.add(
-        "decision tree: PKG keeps 2 D C L histograms, whatever the number of workers, and SG n D C L",
-        f"{min(kept['pkg']):.2f} to {max(kept['pkg']):.2f} times D C L with PKG, "
-        + ", ".join(f"{k:.0f} with SG for n = {n}" for n, k in zip(_APPLIED, kept["shuffle"], strict=True)),
-        max(kept["pkg"]) <= 2 and all(round(k) == n for n, k in zip(_APPLIED, kept["shuffle"], strict=True)),
-        where="4.1",
-    )
-    off = {s: mean(values(rows, "median off", scheme=SCHEMES[s])) for s in _SCHEMES}
-    claims.add(
-        "decision tree: the histograms of two workers merge into one of the whole stream",
-        "the rank of the median is off by "
-        + ", ".join(f"{gap:.2%} with {SCHEMES[s]}" for s, gap in off.items())
-        + " in the mean",
-        off["pkg"] < 0.01,
-        where="4.1",
-    )
-    claims.add(
-        "heavy hitters: the error of an item has two terms with PKG, whatever the number of workers, and n with SG",
-        f"at most {most['pkg']:.0f} summaries count one of the {_TOP} most frequent with PKG, {most['shuffle']:.0f} "
-        f"with SG, {most['hash']:.0f} with KG",
-        most["pkg"] <= 2 and most["shuffle"] == _APPLIED[-1],
-        where="4.2",
-    )
-    claims.add(
-        "heavy hitters: so PKG has smaller errors than SG where there are many workers",
-        f"for n = {_APPLIED[-1]} and {_COUNTERS} counters a worker, at most {large['pkg']:.1e} of the messages with "
-        f"PKG, {large['shuffle']:.1e} with SG, {large['hash']:.1e} with KG",
-        large["pkg"] < large["shuffle"],
-        where="4.2",
-    )
-    return Outcome(rows, figure, claims)
+    return Outcome(rows)
 
 
 def _heavy_hitters(keys: np.ndarray, worker: np.ndarray, n: int) -> Row:
@@ -156,7 +97,17 @@ def _histograms(lab: Lab, scheme: str, n: int) -> Row:
     return {"histograms": kept / (_FEATURES * _CLASSES), "median off": mean(off)}
 
 
-EXPERIMENTS = [
-    Experiment("pkg-theorem5", "The bound of theorem 5.1, and where it is tight", theorem_5_1),
-    Experiment("pkg-section4", "Applications: counters, histograms and heavy hitters", section_4),
+BOUNDS: list[Measured] = [
+    (
+        "pkg-theorem5",
+        "The bound of theorem 5.1, and where it is tight",
+        theorem_5_1,
+        Lines("n", "I by m/n", "d", y_label="imbalance by m/n"),
+    ),
+    (
+        "pkg-section4",
+        "Applications: counters, histograms and heavy hitters",
+        section_4,
+        Lines("n", "error", "scheme", y_label="error of the most frequent, share of messages"),
+    ),
 ]

@@ -8,7 +8,6 @@ from functools import partial
 from itertools import pairwise
 
 import numpy as np
-from matplotlib.figure import Figure
 from scipy import sparse
 
 from saltwise.rebalancing.albic import albic
@@ -16,36 +15,12 @@ from saltwise.rebalancing.cluster import Cluster
 from saltwise.rebalancing.cola import cola
 from saltwise.rebalancing.traffic import Traffic
 
-from .charts import panels
-from .experiment import Claim, Claims, Experiment, Outcome, Row, mean, paired, values
+from .charts import Panels
+from .experiment import Outcome, paper
 from .jobs import OPERATORS, apart, one_to_one, real_job
 from .lab import Lab
 from .reconfiguration_milp import CLUSTERS, fluctuating
-
-NEEDS_A_CLUSTER = [
-    Claim(
-        "5.4, figure 12",
-        "on Real Job 2 ALBIC cuts the load index from 100 % to 50 %",
-        why="By how much depends on what serialisation costs beside processing in Storm, which the paper does not say.",
-    ),
-    Claim(
-        "5.4, figure 12",
-        "COLA cuts it by 25 % only, because of its many migrations",
-        why="It is about what a migration costs in Storm; in a simulation it would be a number of our choice.",
-    ),
-    Claim(
-        "5.4, figure 13",
-        "COLA on Real Job 3 needs the input rate halved",
-        why="At which rate migrations overload the nodes depends on Storm and on the machines.",
-    ),
-    Claim(
-        "5.4, figure 14",
-        "COLA cannot run in each period of Real Job 4",
-        why="Whether migrations end within a period depends on Storm and on the machines.",
-    ),
-]
-"""What the paper claims of a real Storm: what serialisation and migrations cost. The jobs' CSV has a load index for
-serialisation that costs as much as processing, and migrations that cost nothing."""
+from .rows import Row, Rows
 
 MIGRATIONS = {"synthetic": 20, "real": 10}
 """maxMigrations, as in the paper."""
@@ -67,22 +42,14 @@ def figure_10(lab: Lab) -> Outcome:
     shares = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0) if not lab.quick else (0.0, 0.5, 1.0)
     nodes, groups = CLUSTERS[1] if not lab.quick else SMALL
     rows = [row for share in lab.each(shares) for row in _synthetic(lab, nodes, groups, share)]
-    more = [a - c for _, a, c in _both(rows, "collocation")]
-    claims = _claims("5.3, figure 10", rows, "share")
-    claims.add(
-        "ALBIC has up to ten percent more collocation than COLA",
-        f"{min(more):+.1%} to {max(more):+.1%}",
-        max(more) > 0 and min(more) > -0.01,
-        note="It begins with nothing collocated, and brings one pair together a period, until no pair is left.",
-    )
-    return Outcome(rows, _charts(rows, "share", "share of one-to-one key groups"), claims)
+    return Outcome(rows)
 
 
 def figure_11(lab: Lab) -> Outcome:
     """Three sizes of cluster, where half of the key groups have one partner each."""
     sizes = CLUSTERS if not lab.quick else (SMALL,)
     rows = [row for size in lab.each(sizes) for row in _synthetic(lab, *size, 0.5)]
-    return Outcome(rows, _charts(rows, "nodes", "nodes"), _claims("5.3, figure 11", rows, "nodes"))
+    return Outcome(rows)
 
 
 def _synthetic(lab: Lab, nodes: int, groups: int, share: float) -> list[Row]:
@@ -138,28 +105,6 @@ def _plan(
     return albic(cluster, traffic, max_migrations, rng, seconds=seconds)
 
 
-def _claims(where: str, rows: list[Row], by: str) -> Claims:
-    distances, collocations = _both(rows, "distance"), _both(rows, "collocation")
-    claims = Claims(where)
-    claims.add(
-        "ALBIC has a smaller load distance than COLA",
-        "; ".join(f"{by} {row[by]}: {a:.2f} and {c:.2f}" for row, a, c in distances),
-        all(a < c for _, a, c in distances),
-        note="COLA splits until the distance is at most maxLD = 10, and then stops.",
-    )
-    claims.add(
-        "ALBIC has a better collocation than COLA",
-        "; ".join(f"{by} {row[by]}: {a:.1%} and {c:.1%}" for row, a, c in collocations),
-        all(a >= c - 1e-9 for _, a, c in collocations),
-        note="Of the traffic between partners, the highest that can be obtained.",
-    )
-    return claims
-
-
-def _both(rows: list[Row], column: str) -> list[tuple[Row, float, float]]:
-    return paired(rows, column, "technique", "ALBIC", "COLA")
-
-
 def _real(number: int, lab: Lab) -> Outcome:
     """A job on real data: collocation, load distance and load index of each period after one that was planned from."""
     groups = GROUPS[number]
@@ -179,73 +124,28 @@ def _real(number: int, lab: Lab) -> Outcome:
             row |= {"distance": then.load_distance(), "planned distance": now.load_distance(then.node)}
             row |= {"load index": float(100 * then.load.sum() / after.load(first).sum())}
             rows.append(row | {"moved": int(now.moved(then.node).sum())})
-    shown = _HAVE | {"load index": "load index, %", "moved": "migrations"}
-    return Outcome(rows, _charts(rows, "period", "period", shown), _claims_of_job(number, rows, years * len(year)))
+    return Outcome(rows)
 
 
-def _claims_of_job(number: int, rows: list[Row], periods: int) -> Claims:
-    last, techniques = max(1, periods // 10), ("ALBIC", "COLA")
-    end = {t: mean(values(rows, "collocation", technique=t)[-last:]) for t in techniques}
-    begin = values(rows, "collocation", technique="ALBIC")[0]
-    distance = {t: mean(values(rows, "distance", technique=t)) for t in techniques}
-    moved = {t: mean(values(rows, "moved", technique=t)) for t in techniques}
-    most_moved = max(values(rows, "moved", technique="ALBIC"))
-    index = mean(values(rows, "load index", technique="ALBIC")[-last:])
-    claims = Claims(f"5.4, figure {number + 10}")
-    claims.add(
-        "ALBIC gradually reaches the collocation that COLA plans at once"
-        + (" (61 % in the paper)" if number == 4 else ""),
-        f"from {begin:.1%} in the first period to {end['ALBIC']:.1%} at the end; COLA has {end['COLA']:.1%}",
-        end["ALBIC"] > end["COLA"] - 0.05,
-        f"ALBIC collocates one pair a period, so {periods} pairs at most, and none that sends less "
-        "than sF times the average; where its units leave a load distance above maxLD, it solves the MILP "
-        "without them. COLA also brings together what sends less.",
-    )
-    claims.add(
-        "ALBIC has a lower load distance than COLA",
-        f"{distance['ALBIC']:.2f} and {distance['COLA']:.2f} in the mean",
-        distance["ALBIC"] < distance["COLA"],
-    )
-    claims.add(
-        "ALBIC migrates ten key groups a period, COLA nearly all",
-        f"{moved['ALBIC']:.1f} in the mean, {most_moved:.0f} at most, and {moved['COLA']:.0f} of "
-        f"{OPERATORS[number] * GROUPS[number]}",
-        most_moved <= MIGRATIONS["real"] < moved["COLA"],
-    )
-    claims.add(
-        "collocation lowers the load of the whole system",
-        f"to {index:.0f} % at the end, if serialisation costs as much as processing",
-        index < 100,
-        note="By how much on a real system needs a cluster.",
-    )
-    if number == 3:
-        claims.add(
-            "the collocation is half of that of Job 2, because a route cannot be where the airplane's sum is",
-            f"{end['COLA']:.1%} for COLA, {end['ALBIC']:.1%} for ALBIC",
-            abs(end["COLA"] - 0.5) < 0.1,
-        )
-    return claims
+def _end(rows: Rows) -> list[Row]:
+    """Take the last tenth of the periods."""
+    periods = 1 + max(row["period"] for row in rows)
+    return [row for row in rows if row["period"] >= periods - max(1, periods // 10)]
 
 
-def _charts(rows: list[Row], x: str, x_label: str, shown: dict[str, str] = _HAVE) -> Figure:
-    """Draw a panel for each column, with a line for ALBIC and one for COLA."""
-    figure, grid = panels(len(shown), shared=False)
-    for axes, (column, title) in zip(grid, shown.items(), strict=True):
-        for technique in ("ALBIC", "COLA"):
-            points = values(rows, column, technique=technique)
-            axes.plot(values(rows, x, technique=technique), points, marker=".", label=technique)
-        axes.set_title(title)
-        axes.set_xlabel(x_label)
-        axes.grid(alpha=0.3)
-    grid[0].legend(fontsize=7)
-    return figure
-
-
-EXPERIMENTS = [
-    Experiment("albic-fig10", "ALBIC and COLA over the collocation that is possible", figure_10),
-    Experiment("albic-fig11", "ALBIC and COLA on three clusters", figure_11),
+PAPER = paper(
+    "albic",
+    "Integrative Dynamic Reconfiguration in a Parallel Stream Processing Engine: ALBIC",
+    {"end": _end},
+    ("albic-fig10", "ALBIC and COLA over the collocation that is possible", figure_10, Panels("share", _HAVE)),
+    ("albic-fig11", "ALBIC and COLA on three clusters", figure_11, Panels("nodes", _HAVE)),
     *(
-        Experiment(f"albic-fig{number + 10}", f"ALBIC and COLA on Real Job {number}", partial(_real, number))
+        (
+            f"albic-fig{number + 10}",
+            f"ALBIC and COLA on Real Job {number}",
+            partial(_real, number),
+            Panels("period", _HAVE | {"load index": "load index, %", "moved": "migrations"}),
+        )
         for number in OPERATORS
     ),
-]
+)

@@ -12,21 +12,10 @@ from saltwise.rebalancing.cluster import Cluster, Ints
 from saltwise.rebalancing.flux import flux, repeated
 from saltwise.rebalancing.milp import milp
 
-from .charts import lines
-from .experiment import Claim, Claims, Experiment, Outcome, Row, paired, values
+from .charts import Lines
+from .experiment import Outcome, paper
 from .lab import Lab
-
-NEEDS_A_CLUSTER = [
-    Claim("5.2.1, figure 6", "on Real Job 1 the MILP's load distance is below 1 %, Flux's up to 7 %"),
-    Claim(
-        "5.2.1, figure 6",
-        "PoTC has no consistently good load distance, because of its merging",
-        why="It is about the CPU time that Storm spends to merge what PoTC splits, which no count of rows tells.",
-    ),
-    Claim("5.2.2, figure 8", "the more migrations allowed, the better the load distance"),
-    Claim("5.2.2, figure 9", "without a limit, migrations cost very much latency; 2.5 s a key group"),
-]
-"""What the paper claims of a real Storm."""
+from .rows import Row, Rows, facts, pick
 
 CLUSTERS = ((20, 400), (40, 800), (60, 1200))
 """Nodes and key groups."""
@@ -34,7 +23,6 @@ MEAN = 50.0
 """Mean load of a node, in percent; the paper does not give it."""
 
 _PERIODS = 16
-_NEVER = _PERIODS + 1
 
 
 def fluctuating(nodes: int, groups: int, varies: float, rng: np.random.Generator) -> Cluster:
@@ -74,38 +62,12 @@ def _against_flux(size: int, lab: Lab) -> Outcome:
             distance, moved = cluster.load_distance(node), int(cluster.moved(node).sum())
             rows.append(row | {"distance": distance, "moved": moved, "no less than": found.bound})
     cluster = fluctuating(nodes, groups, 30, lab.rng(30))
-    longer = {
-        s: cluster.load_distance(milp(cluster, max_migrations=20, seconds=s).node)
-        for s in (lab.grid.seconds * share for share in (0.4, 1.0, 2.0))
+    times = {"least-time": 0.4, "most-time": 2.0}
+    distances = {
+        name: cluster.load_distance(milp(cluster, max_migrations=20, seconds=share * lab.grid.seconds).node)
+        for name, share in times.items()
     }
-    figure = lines(rows, "varies", "distance", "technique", ["migrations"], x_label="varies, percent", log=False)
-    against = paired(rows, "distance", "technique", "MILP", "Flux")
-    ratio = max(m / f for _, m, f in against)
-    twenty = max((m / f for row, m, f in against if row["migrations"] == 20), default=ratio)
-    again = [m / f for _, m, f in paired(rows, "distance", "technique", "MILP", "Flux repeated")]
-    first, *_, last = longer.values()
-    claims = Claims(f"5.1, figure {size + 2}")
-    claims.add(
-        "the MILP consistently outperforms Flux, even after a few seconds",
-        f"{min(m / f for _, m, f in against):.3f} to {ratio:.3f} times Flux's load distance after {seconds:.2g} s, "
-        f"in {len(against)} settings",
-        ratio < 1,
-    )
-    claims.add(
-        "with 20 migrations the MILP has at most half of Flux's load distance at every fluctuation (our reading of "
-        "the figure)",
-        f"{twenty:.3f} times at most",
-        twenty <= 0.5,
-        note="Flux moves one key group a pair of nodes and period. Repeated until the migrations are spent, "
-        f"it is far better: the MILP has {min(again):.2f} to {max(again):.2f} times its distance then.",
-    )
-    claims.add(
-        "within a few seconds it is pretty good, and more time improves it only slightly",
-        ", ".join(f"{distance:.2f} after {s:.2g} s" for s, distance in longer.items()),
-        first - last < 0.02 * MEAN,
-        note="With 20 migrations and varies = 30; slightly: by less than one percent of a node.",
-    )
-    return Outcome(rows, figure, claims)
+    return Outcome(rows + facts(distances))
 
 
 def figure_5(lab: Lab) -> Outcome:
@@ -124,42 +86,27 @@ def figure_5(lab: Lab) -> Outcome:
             rows.append(row | {"distance": cluster.load_distance(), "left": left})
             if period < _PERIODS:
                 cluster = replace(cluster, node=techniques[technique](cluster, lab.grid.seconds / 2))
-    figure = lines(rows, "period", "distance", "technique", ["case"], x_label="adaptation period", log=False)
-    names = [f"{overloaded}OL" for overloaded in cases]
-    good = {(c, t): _first(rows, "distance", 0.1 * MEAN, c, t) for c in names for t in techniques}
-    empty = {(c, t): _first(rows, "left", 0, c, t) for c in names for t in techniques}
-    sooner = all(good[case, "integrated"] < good[case, "not integrated"] for case in names)
-    similar = all(empty[case, "integrated"] <= 1.5 * empty[case, "not integrated"] for case in names)
-    remaining, literal = (
-        max(values(rows, "left", technique=technique, period=_PERIODS))
-        for technique in ("integrated", "constraints 1 to 5")
-    )
-    claims = Claims("5.1, figure 5(a)")
-    claims.add(
-        "the integrated approach has a good load distance much sooner",
-        "periods until it is below a tenth of the mean: "
-        + "; ".join(f"{c}: {good[c, 'integrated']}, and {good[c, 'not integrated']} apart" for c in names),
-        sooner,
-    )
-    claims.add(
-        "it scales in within a similar time",
-        "periods until nothing is left on the ten nodes: "
-        + "; ".join(f"{c}: {empty[c, 'integrated']}, and {empty[c, 'not integrated']} apart" for c in names),
-        similar,
-        note=f"There are {groups // nodes * 10} key groups to move, 20 a period; {_NEVER} would mean never.",
-        where="5.1, figure 5(b)",
-    )
-    claims.add(
-        "all key groups leave the nodes that are marked for removal in the end",
-        f"of {groups // nodes * 10}, {literal:.0f} are left after {_PERIODS} periods by constraints (1) to (5) alone; "
-        f"{remaining:.0f} are with ours, by which a key group that leaves gains, and all must leave once they may",
-        literal == 0,
-        f"A key group has {100 * nodes / groups:.0f} % of a node's load and cannot be divided. Where the load distance "
-        "is below that, a node that gets one of the last ones may be further off the mean than all nodes were.",
-        f"Within {lab.grid.seconds / 2:.2g} s a period the solver may also miss the best plan.",
-        where="4.3.1, lemma 4.2",
-    )
-    return Outcome(rows, figure, claims)
+    return Outcome(rows)
+
+
+def _periods(rows: Rows) -> list[Row]:
+    """From which period on each technique is well balanced, and the marked nodes are empty."""
+    return [
+        {
+            "case": case,
+            "technique": technique,
+            "good": _since(line, "distance", 0.1 * MEAN),
+            "empty": _since(line, "left", 0),
+        }
+        for case in dict.fromkeys(row["case"] for row in rows)
+        for technique in dict.fromkeys(row["technique"] for row in rows)
+        for line in [pick(rows, case=case, technique=technique)]
+    ]
+
+
+def _since(rows: Rows, column: str, at_most: float) -> int:
+    """Return the first period from which on the column stays that low."""
+    return max((row["period"] + 1 for row in rows if row[column] > at_most), default=0)
 
 
 def _integrated(cluster: Cluster, seconds: float) -> Ints:
@@ -181,17 +128,23 @@ def _apart(cluster: Cluster, seconds: float) -> Ints:
     return np.asarray(node)
 
 
-def _first(rows: list[Row], column: str, at_most: float, case: str, technique: str) -> int:
-    """Return the first period from which on the column stays that low."""
-    there = values(rows, column, case=case, technique=technique)
-    above = [period for period, value in enumerate(there) if value > at_most]
-    return above[-1] + 1 if above else 0
-
-
-EXPERIMENTS = [
+PAPER = paper(
+    "milp",
+    "Integrative Dynamic Reconfiguration in a Parallel Stream Processing Engine: the MILP",
+    {"periods": _periods},
     *(
-        Experiment(f"milp-fig{size + 2}", f"MILP and Flux on {nodes} nodes", partial(_against_flux, size))
+        (
+            f"milp-fig{size + 2}",
+            f"MILP and Flux on {nodes} nodes",
+            partial(_against_flux, size),
+            Lines("varies", "distance", "technique", ["migrations"], log=False),
+        )
         for size, (nodes, _) in enumerate(CLUSTERS)
     ),
-    Experiment("milp-fig5", "Scale-in with load balancing", figure_5),
-]
+    (
+        "milp-fig5",
+        "Scale-in with load balancing",
+        figure_5,
+        Lines("period", "distance", "technique", ["case"], x_label="adaptation period", log=False),
+    ),
+)

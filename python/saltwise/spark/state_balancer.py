@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from ..errors import SaltwiseError
+from ..rebalancing.rounds import BY_TRAFFIC
 from .compat import is_connect, state_streams
 from .session import require_plugin
 from .state_report import StateReport
@@ -26,8 +27,8 @@ class StateBalancer:
 
     Args:
         spark: a classic session with the plugin.
-        planner: ``flux``, ``milp`` or ``albic`` (Madsen, Zhou, Cao), ``elb``, ``clb`` or ``uhlb`` (Guo and Zhou).
-            None only watches.
+        planner: ``flux``, ``milp``, ``albic`` or ``cola`` (Madsen, Zhou, Cao), ``elb``, ``clb`` or ``uhlb`` (Guo and
+            Zhou). None only watches.
         max_migration: bytes of state that a round may move, such as ``"256m"``.
         max_moves: partitions that a round may move; any number by default.
         every: batches between two rounds.
@@ -65,7 +66,7 @@ class StateBalancer:
                 "StateBalancer needs the driver, and this session is over Spark Connect: set "
                 "spark.saltwise.state.planner on the server instead."
             )
-        self._streams, self._steering, self._traffic = state_streams(spark), Steering(options), planner == "albic"
+        self._streams, self._steering, self._traffic = state_streams(spark), Steering(options), planner in BY_TRAFFIC
         self._only: set[str] = set()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None

@@ -12,6 +12,7 @@ import threading
 
 from pyspark.java_gateway import launch_gateway
 
+from ..rebalancing.rounds import BY_TRAFFIC
 from .steering import Steering, SteeringOptions, follow
 
 
@@ -20,7 +21,7 @@ def main(planner: str, max_migration: str, every: str) -> None:
     streams = launch_gateway().jvm.org.apache.spark.sql.saltwise.state.StateStreams.running()  # type: ignore[no-untyped-call]
     ended = threading.Event()
     threading.Thread(target=_wait_for_the_driver, args=(ended,), daemon=True).start()
-    follow(streams, Steering(options), planner == "albic", lambda run: True, ended)
+    follow(streams, Steering(options), planner in BY_TRAFFIC, lambda run: True, ended)
 
 
 def _wait_for_the_driver(ended: threading.Event) -> None:

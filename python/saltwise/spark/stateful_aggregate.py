@@ -69,8 +69,8 @@ class StatefulAggregate:
 
     * level, readj, scan and redist place heavy keys one by one, and all others by a consistent hash, like
       :class:`saltwise.PlacementStore`. A batch rewrites the files of the workers that get rows, or give or take groups.
-    * flux, milp, albic, elb, clb and uhlb place key groups: the hash of a key mod p is its group, and a table has the
-      worker of each. A batch rewrites the files of the key groups that get rows. A move is a change in the table.
+    * flux, milp, albic, cola, elb, clb and uhlb place key groups: the hash of a key mod p is its group, and a table has
+      the worker of each. A batch rewrites the files of the key groups that get rows. A move is a change in the table.
 
     A new function is made when the old one no longer balances the load, and used if that gains more than it moves, or
     when the number of workers changes.
@@ -84,7 +84,7 @@ class StatefulAggregate:
         aggregates: name in the result, to a Column that is one call of a function that merges: any of
             ``saltwise.spark.mergeable.RULES``, without DISTINCT. ``F.expr`` adds a FILTER.
         workers: N, the number of partitions of the state. It may differ from the run before.
-        strategy: level, readj, scan or redist; flux, milp, albic, elb, clb or uhlb.
+        strategy: level, readj, scan or redist; flux, milp, albic, cola, elb, clb or uhlb.
         key_groups: p, for a new folder; 32 for each worker by default.
         max_migration: the most state that a batch may move while there are as many workers, by the mean of a worker.
         split: whether the parts of a heavy key's rows may lie on d workers, and are merged when they are read. d comes

@@ -15,7 +15,7 @@ from py4j.protocol import Py4JError
 
 from ..errors import SaltwiseError, SaltwiseValueError, check_whole
 from ..rebalancing.adaptation import adapt
-from ..rebalancing.rounds import PLANNERS, Budget, decide, unevenness
+from ..rebalancing.rounds import BY_TRAFFIC, PLANNERS, Budget, decide, unevenness
 from ..sizes import bytes_of
 from .state_batches import LOADS, StateBatch, window_of
 from .state_report import BatchLoads, Move, Round, StateReport
@@ -145,7 +145,7 @@ class _Run:
         if self.needed is not None:
             self.missing = max(0, self.needed - sum(not each.leaving for each in batch.executors))
         stages = list(range(len(batch.stages)))
-        together = [stages] if self._options.planner == "albic" else [[stage] for stage in stages]
+        together = [stages] if self._options.planner in BY_TRAFFIC else [[stage] for stage in stages]
         every = sum(len(stage.rows) for stage in batch.stages)
         left = Budget(self._options.max_moves or every, self._options.max_bytes)
         moves: list[Move] = []

@@ -132,7 +132,7 @@ object SaltwiseConf {
 
   val StatePlanner: OptionalConfigEntry[String] = buildConf(Prefix + "state.planner")
     .doc("Moves the state partitions of this application's streams to executors with less load, " +
-      "as this planner says: flux, milp, albic, elb, clb or uhlb. A Python process beside the " +
+      "as this planner says: flux, milp, albic, cola, elb, clb or uhlb. A Python process beside the " +
       "driver plans; its environment must have saltwise.")
     .version("0.1.0")
     .stringConf
