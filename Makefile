@@ -7,7 +7,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 WHEEL := dist/saltwise-*.whl
 
-.PHONY: demo test test-unit test-connect test-all test-matrix test-cluster bench bench-quick lint wheel docs clean
+.PHONY: demo test test-unit test-connect test-all test-matrix test-cluster bench bench-quick papers lint wheel docs clean
 
 demo: .venv/installed
 	$(BIN)/saltwise demo
@@ -32,7 +32,7 @@ test-connect: .venv/installed
 test-all: lint
 	$(BIN)/pytest --full $(TWO_AT_ONCE) -m "not bench" $(PYTEST_ARGS)
 	$(BIN)/pytest --full --connect $(TWO_AT_ONCE) -m "not bench" $(PYTEST_ARGS)
-	$(BIN)/saltwise reproduce --quick --out build/reproduce
+	$(MAKE) papers PAPERS="--quick --out build/papers"
 	$(MAKE) test-matrix
 
 lint: .venv/installed
@@ -69,8 +69,15 @@ bench-quick: .venv/installed
 	$(BIN)/python benchmarks/grid.py --quick --fresh
 	$(BIN)/python benchmarks/planning.py --queries 50 --out build/benchmarks/planning.csv
 
-# The site, in build/site. A warning ends it.
+# The papers' experiments in full size: an hour and a half a seed on one core. An interrupted run continues where it
+# stopped. make papers PAPERS="--quick --out build/papers" takes a minute.
+PAPERS ?= --seeds 5
+papers: .venv/installed
+	$(BIN)/python -m benchmarks.papers $(PAPERS)
+
+# The site, in build/site. The figures of the papers are drawn from committed results. A warning ends it.
 docs: .venv/docs
+	$(BIN)/python -m benchmarks.papers --draw docs/reference/claims
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 wheel: .venv/installed

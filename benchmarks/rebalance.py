@@ -12,13 +12,13 @@ import time
 from dataclasses import replace
 
 import numpy as np
+from papers.reconfiguration_milp import fluctuating
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
 from saltwise.rebalancing.flux import flux
 from saltwise.rebalancing.milp import milp
-from saltwise.reproduce.reconfiguration_milp import fluctuating
 
 NODES, GROUPS, MIGRATIONS, SECONDS = 60, 1200, 20, 5.0
 FLUCTUATIONS = (10, 20, 30, 40, 50)

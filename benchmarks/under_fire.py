@@ -1,13 +1,16 @@
 """Writes docs/reference/under-fire.md from the recorded runs in results/fire.
 
     python benchmarks/under_fire.py
+    python benchmarks/under_fire.py --add fuzz build/fuzz.jsonl
 
-SECTIONS names the commands. What they print, a line of JSON for each result, is kept: `>> results/fire/NAME.jsonl`,
-where they have no --out.
+SECTIONS names the commands. They print a line of JSON for each result, or write it to their --out. --add appends the
+columns that the page needs to results/fire/NAME.csv.
 """
 
 from __future__ import annotations
 
+import argparse
+import csv
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -20,24 +23,57 @@ from common import RESULTS, console
 FOLDER = RESULTS / "fire"
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "under-fire.md"
 FINISHED = "finished"
+TEXTS = ("why",)
+"""Columns whose empty cells are empty texts."""
+LEFT_OUT = ("package", "plan", "seen", "tries")
+"""What the scripts print for whoever watches them, and no table shows."""
 
 Lines = list[dict[str, Any]]
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description="Write docs/reference/under-fire.md from the recorded runs.")
+    parser.add_argument("--add", nargs=2, metavar=("NAME", "FILE"), help="first record the lines of a run")
+    options = parser.parse_args()
+    if options.add:
+        name, file = options.add
+        added = [json.loads(line) for line in Path(file).read_text("utf-8").splitlines() if line.startswith("{")]
+        record(name, [*lines_of(FOLDER / f"{name}.csv"), *added])
     sections = [
         section(title, command, says, table(lines))
         for name, (title, command, says, table) in SECTIONS.items()
-        if (lines := lines_of(FOLDER / f"{name}.jsonl"))
+        if (lines := lines_of(FOLDER / f"{name}.csv"))
     ]
     PAGE.write_text("\n\n".join([HEAD, *sections]) + "\n", encoding="utf-8")
     console.print(f"{PAGE.name}: {len(sections)} of {len(SECTIONS)} runs", soft_wrap=True)
 
 
 def lines_of(path: Path) -> Lines:
+    """Return the recorded lines. A line has no value where its cell is empty, but for texts."""
     if not path.exists():
         return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("{")]
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    return [{name: number(text) for name, text in row.items() if text or name in TEXTS} for row in rows]
+
+
+def number(text: str) -> Any:
+    """Return a number, or the text itself."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def record(name: str, lines: Lines) -> None:
+    """Write the lines of a run, without the columns that no table shows."""
+    columns = [column for column in dict.fromkeys(c for line in lines for c in line) if column not in LEFT_OUT]
+    with (FOLDER / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(lines)
 
 
 def section(title: str, command: str, says: str, table: str) -> str:
@@ -244,13 +280,13 @@ def soak(lines: Lines) -> str:
 HEAD = """# Under fire
 
 What happens when executors die, memory is short, input is hostile, and a stream runs for long. Each table is of a
-recorded run. The lines that its command prints are in `benchmarks/results/fire`, and
+recorded run. What its command found is in `benchmarks/results/fire`, and
 `python benchmarks/under_fire.py` makes this page from them."""
 
 SECTIONS = {
     "cluster": (
         "A real cluster",
-        "python tests/fire/cluster.py --out benchmarks/results/fire/cluster.jsonl",
+        "python tests/fire/cluster.py --out build/cluster.jsonl",
         "Spark's own standalone master and three workers. A job comes by `spark-submit`, `spark-sql`, JDBC, Connect, "
         "and with a Python aggregate that is shipped as a file or as a packed environment. The event logs are read. "
         "Answers are stock Spark's. Connect's client finds no Java. Connect is left out on 3.5: no wheel of pyspark "
@@ -259,7 +295,7 @@ SECTIONS = {
     ),
     "losses": (
         "Lost executors, files and tasks",
-        "python tests/fire/retry.py --plan --out benchmarks/results/fire/losses.jsonl",
+        "python tests/fire/retry.py --plan --out build/losses.jsonl",
         "Rows come out of a shuffle, and one thing is lost in each run. Stock Spark runs the same query, and loses the "
         "same. An executor is killed while map tasks or reducers run (*map*, *reduce*), while partitions are read in "
         "slices (*slices*), while routed rows become states (*workers*), when AQE plans again (*replan*), or with the "

@@ -1,7 +1,7 @@
 """The two papers in a minute, without Spark: how evenly each scheme spreads keys over workers, and what that costs.
 
 Run it with: python examples/reproduce_balance.py (needs pip install 'saltwise[simulate]'). All figures of the papers
-come from: saltwise reproduce.
+come from: make papers.
 """
 
 from saltwise import streams

@@ -28,7 +28,7 @@ from saltwise.versioned_json import dump_versioned
         ({"workers": 0}, "workers is 0; it must be a whole number of at least 1."),
         (
             {"strategy": "radj"},
-            "strategy is 'radj'; it must be one of scan, redist, readj, level, flux, milp, albic, elb, clb, uhlb; did you mean 'readj'?",
+            "strategy is 'radj'; it must be one of scan, redist, readj, level, flux, milp, albic, cola, elb, clb, uhlb; did you mean 'readj'?",
         ),
         ({"late": timedelta(1)}, "late or ttl is given without time; name the column with the time of each row."),
         (

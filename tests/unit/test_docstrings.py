@@ -13,11 +13,7 @@ import pytest
 
 import saltwise
 
-MODULES = sorted(
-    module.name
-    for module in pkgutil.walk_packages(saltwise.__path__, "saltwise.")
-    if not module.ispkg or module.name == "saltwise.reproduce"
-)
+MODULES = sorted(module.name for module in pkgutil.walk_packages(saltwise.__path__, "saltwise.") if not module.ispkg)
 
 
 def takes_a_session(module: str) -> bool:

@@ -89,6 +89,6 @@ def test_it_lives_as_plain_values(batches: list[np.ndarray]) -> None:
 
 def test_a_planner_that_is_not_there() -> None:
     with pytest.raises(
-        SaltwiseValueError, match="planner is 'milk'; it must be one of flux, milp, albic, elb, clb, uhlb"
+        SaltwiseValueError, match="planner is 'milk'; it must be one of flux, milp, albic, cola, elb, clb, uhlb"
     ):
         KeyGroupHistory(P).next(np.ones(P), NO_STATE, 2, "milk", "int")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.papers.reconfiguration_milp import fluctuating
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +22,6 @@ from saltwise.rebalancing.cola import cola
 from saltwise.rebalancing.flux import flux
 from saltwise.rebalancing.milp import W1, W2, InfeasibleError, OutOfTimeError, milp
 from saltwise.rebalancing.traffic import Traffic, graph_part
-from saltwise.reproduce.reconfiguration_milp import fluctuating
 
 
 def rng() -> np.random.Generator:

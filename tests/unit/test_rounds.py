@@ -154,6 +154,28 @@ def test_albic_empties_a_node_that_leaves_where_there_is_no_load() -> None:
     assert decided("albic", window, Budget(4)).node.tolist() == [0, 0, 0, 0]
 
 
+def test_cola_brings_together_what_sends_much_and_evens_out_the_loads() -> None:
+    out = np.zeros((8, 8))
+    out[range(4), range(4, 8)] = 10.0
+    cluster = Cluster(load=[1.0] * 8, node=[0, 0, 0, 0, 0, 0, 1, 1], nodes=2)
+    traffic = Traffic(out, operator=[0] * 4 + [1] * 4)
+    node = decided("cola", steady_window(cluster)._replace(traffic=traffic), Budget(8)).node
+    assert traffic.collocation(node) == 1
+    assert unevenness(cluster, node) == 1
+
+
+def test_of_colas_plan_only_what_the_budget_allows_is_made_and_only_if_it_gains() -> None:
+    rng = np.random.default_rng(3)
+    cluster = Cluster(load=rng.random(40), node=np.minimum(np.arange(40) // 8, 3), nodes=4)
+    traffic = Traffic(rng.random((40, 40)), operator=np.zeros(40))
+    window = steady_window(cluster)._replace(traffic=traffic)
+    planned = decided("cola", window, Budget(40))
+    part = decided("cola", window, Budget(6))
+    assert cluster.moved(planned.node).sum() > 6
+    assert 0 < cluster.moved(part.node).sum() <= 6
+    assert unevenness(cluster, planned.node) < unevenness(cluster, part.node) < unevenness(cluster)
+
+
 def test_a_planner_that_does_not_exist_is_refused() -> None:
     with pytest.raises(
         SaltwiseValueError, match=r"planner is 'mlip'; it must be one of flux, milp, .*; did you mean 'm"

@@ -113,7 +113,7 @@ def test_an_executor_that_leaves_is_emptied_at_once(leaving: str) -> None:
     assert {executor for _, executor in moves} <= {"1", "2"} - ({"2"} if leaving != "gone" else set())
 
 
-@pytest.mark.parametrize("planner", ["milp", "albic", "flux", "elb", "uhlb"])
+@pytest.mark.parametrize("planner", ["milp", "albic", "cola", "flux", "elb", "uhlb"])
 def test_a_pinned_partition_moves_only_from_an_executor_that_leaves(planner: str) -> None:
     steering = Steering(SteeringOptions(planner, every=1))
     [moves] = moves_after(steering, batch(0, UNEVEN, pinned=[0]))
@@ -235,7 +235,7 @@ def test_queries_that_are_not_wanted_are_left_alone() -> None:
     [
         (
             {"planner": "milk"},
-            "planner is 'milk'; it must be one of flux, milp, albic, elb, clb, uhlb; did you mean 'milp'?",
+            "planner is 'milk'; it must be one of flux, milp, albic, cola, elb, clb, uhlb; did you mean 'milp'?",
         ),
         ({"load": "bytes"}, "load is 'bytes'; it must be one of time, rows."),
         ({"every": 0}, "every is 0; it must be a whole number of at least 1."),

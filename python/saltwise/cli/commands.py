@@ -8,7 +8,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table as RichTable
 from typer.core import TyperGroup
 
 from ..errors import SaltwiseError, SaltwiseValueError
@@ -296,59 +295,6 @@ def audit(
         screen.print(audited)
     if not audited.same:
         raise typer.Exit(1)
-
-
-@app.command()
-def reproduce(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="Experiments, such as dchoices-fig10; all if not given."),
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer messages and settings: about a minute.")] = False,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder to write to.")] = Path("reproduction"),
-    seeds: Annotated[
-        int, typer.Option(parser=_whole_number, metavar="N", help="How often all of it runs, with other draws.")
-    ] = 1,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Run again what the folder has already.")] = False,
-) -> None:
-    """Run the papers' experiments that need no cluster, and check the claims.
-
-    Each experiment writes a CSV and a figure. claims.md tells which claims
-    hold. Spark is not needed. In full size, all take about an hour and a
-    half a seed on one core. An interrupted run goes on where it was.
-
-    \b
-    Examples:
-      saltwise reproduce --quick
-      saltwise reproduce pkg-table2 dchoices-fig10 --out figures
-      saltwise reproduce --seeds 5
-    """
-    try:
-        from .. import reproduce as papers
-    except ImportError as error:
-        raise SaltwiseError(f"reproduce needs {error.name}: run pip install 'saltwise[simulate]'.") from error
-
-    chosen = papers.experiments(names or [])
-    screen = console()
-    with progress_bar(screen) as progress:
-        tasks = {experiment: progress.add_task(experiment.name, start=False, total=None) for experiment in chosen}
-
-        def report(experiment: papers.Experiment, done: int, steps: int) -> None:
-            progress.start_task(tasks[experiment])
-            progress.update(tasks[experiment], completed=done, total=steps)
-
-        grid = papers.QUICK if quick else papers.FULL
-        found = papers.reproduce(names or [], out, grid, report, seeds, fresh)
-    shown = RichTable("Experiment", "What", "Claims that hold", box=None)
-    for experiment, claims in found.claims.items():
-        holding = sum(claim.holds is True for claim in claims)
-        shown.add_row(experiment.name, experiment.title, f"{holding} of {len(claims)}")
-    screen.print(shown)
-    screen.print(f"Page: {out / papers.PAGE}", highlight=False, soft_wrap=True)
-    for experiment, sentence in found.missing.items():
-        typer.echo(f"{experiment.name} did not run: {sentence}", err=True)
-    if found.missing:
-        raise typer.Exit(WRONG_INPUT)
 
 
 @app.command()

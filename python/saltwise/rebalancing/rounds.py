@@ -1,6 +1,6 @@
 """One round of a balancer: which key groups move, within a budget, and only if that gains more than it costs.
 
-The planners are the papers' algorithms: `flux`, `milp`, `albic` (Madsen, Zhou, Cao, "Integrative Dynamic
+The planners are the papers' algorithms: `flux`, `milp`, `albic`, `cola` (Madsen, Zhou, Cao, "Integrative Dynamic
 Reconfiguration in a Parallel Stream Processing Engine"), `elb`, `clb` and `uhlb` (Guo and Zhou, "Stateful Load
 Balancing for Parallel Stream Processing"). What they leave open is decided here: the budget of those that have none,
 nodes that leave, and whether a plan is worth its moves.
@@ -20,6 +20,7 @@ from ..errors import SaltwiseValueError
 from .albic import albic
 from .clb import clb
 from .cluster import Cluster, loads_of
+from .cola import cola
 from .elb import elb
 from .flux import repeated
 from .milp import InfeasibleError, OutOfTimeError, milp
@@ -40,7 +41,7 @@ class Window(NamedTuple):
     series: Floats
     """The load of each key group in each batch, the latest one last, shape (batches, |G|)."""
     traffic: Traffic | None = None
-    """What key groups send to each other. Only `albic` reads it."""
+    """What key groups send to each other; only planners of :data:`BY_TRAFFIC` read it."""
     pinned: Sequence[int] = ()
     """The key groups that may not move."""
 
@@ -229,6 +230,17 @@ def _albic(window: Window, budget: Budget, rng: np.random.Generator) -> Int64s:
     return albic(scaled, window.traffic, budget.moves, rng, seconds=SOLVER_SECONDS, max_migr_cost=cost)
 
 
+def _cola(window: Window, budget: Budget, rng: np.random.Generator) -> Int64s:
+    """COLA plans from scratch, whatever a move costs. Here its parts go where most of their state is already.
+
+    Without traffic it only evens out loads.
+    """
+    cluster = window.cluster
+    groups = len(cluster.load)
+    traffic = window.traffic or Traffic(np.zeros((groups, groups)), np.zeros(groups))
+    return _nodes_of_parts(cluster, cola(replace(cluster, load=100 * _by_mean(cluster)), traffic))
+
+
 def _by_mean(cluster: Cluster) -> Floats:
     """Return the loads as multiples of the mean. Tiny loads would make bounds around them inexact."""
     return np.asarray(cluster.load / (cluster.mean or 1.0))
@@ -262,11 +274,15 @@ PLANNERS: dict[str, Planner] = {
     "flux": _without_leaving(_flux),
     "milp": _milp,
     "albic": _albic,
+    "cola": _without_leaving(_cola),
     "elb": _without_leaving(_elb),
     "clb": _without_leaving(_clb),
     "uhlb": _without_leaving(_uhlb),
 }
 """The planners by name."""
+
+BY_TRAFFIC = ("albic", "cola")
+"""Planners that look at what key groups send to each other, so they plan all operators of a query together."""
 
 
 def rehomed(cluster: Cluster, node: Int64s, groups: Int64s, nodes: Int64s) -> Int64s:

@@ -43,8 +43,8 @@ class StatefulAggregate:
     * level, readj, scan and redist place heavy keys one by one, and all others by a consistent hash, like
       :class:`saltwise.PlacementStore`. A batch rewrites the files of workers that get rows, and of workers between
       which groups move.
-    * flux, milp, albic, elb, clb and uhlb place key groups. The hash of a key mod p is its group, and a table has the
-      worker of each group. A batch rewrites the files of the key groups that get rows. A move only changes the table.
+    * flux, milp, albic, cola, elb, clb and uhlb place key groups. The hash of a key mod p is its group, and a table has
+      the worker of each group. A batch rewrites the files of the key groups that get rows. A move only changes the table.
 
     When the number of workers changes, a new function is made and used. It is also made when the old one no longer
     balances the load, and then it is used if it gains more than it moves.
@@ -58,7 +58,7 @@ class StatefulAggregate:
         aggregates: the name in the result, to a Column. The Column is one call, without DISTINCT, of a function that
             merges: any of ``saltwise.spark.two_phases.merge_rules.RULES``. ``F.expr`` can add a FILTER.
         workers: N, the number of partitions of the state. It may differ from the run before.
-        strategy: level, readj, scan or redist; flux, milp, albic, elb, clb or uhlb.
+        strategy: level, readj, scan or redist; flux, milp, albic, cola, elb, clb or uhlb.
         key_groups: p, for a new folder; 32 for each worker by default.
         max_migration: the most state that a batch may move while there are as many workers, by the mean of a worker.
         split: whether a heavy key may have parts on d workers, which are merged when they are read. d comes from

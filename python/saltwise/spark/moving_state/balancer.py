@@ -26,8 +26,8 @@ class StateBalancer:
 
     Args:
         spark: a classic session with the plugin.
-        planner: ``flux``, ``milp`` or ``albic`` (Madsen, Zhou, Cao), ``elb``, ``clb`` or ``uhlb`` (Guo and Zhou).
-            None only watches.
+        planner: ``flux``, ``milp``, ``albic`` or ``cola`` (Madsen, Zhou, Cao), ``elb``, ``clb`` or ``uhlb`` (Guo and
+            Zhou). None only watches.
         max_migration: bytes of state that a round may move, such as ``"256m"``.
         max_moves: partitions that a round may move; any number by default.
         every: batches between two rounds.

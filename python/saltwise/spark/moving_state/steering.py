@@ -15,7 +15,7 @@ from py4j.protocol import Py4JError
 
 from ...errors import SaltwiseError, SaltwiseValueError, check_whole
 from ...rebalancing.adaptation import adapt
-from ...rebalancing.rounds import PLANNERS, Budget, decide, unevenness
+from ...rebalancing.rounds import BY_TRAFFIC, PLANNERS, Budget, decide, unevenness
 from ...sizes import bytes_of
 from .batches import LOADS, StateBatch, window_of
 from .report import BatchLoads, Move, Round, StateReport
@@ -70,7 +70,7 @@ class SteeringOptions:
     @property
     def needs_traffic(self) -> bool:
         """Whether the planner needs the bytes that partitions send to each other."""
-        return self.planner == "albic"
+        return self.planner in BY_TRAFFIC
 
 
 class Steering:
