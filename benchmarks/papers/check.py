@@ -24,6 +24,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from statistics import median
 from typing import Any
@@ -143,17 +144,19 @@ def _single(words: list[str], own: Mapping[str, Own]) -> Measure:
 
 
 def _filters(words: Sequence[str]) -> dict[str, Callable[[Any], bool]]:
-    where: dict[str, Callable[[Any], bool]] = {}
+    limits: dict[str, list[tuple[Callable[[Any, Any], bool], Any]]] = {}
     for word in words:
         found = _FILTER.fullmatch(word)
         if found is None:
             raise ValueError(f"{word!r} is no filter.")
         name, comparison, text = found.groups()
         wanted = tuple(map(value, text.split(","))) if "," in text else value(text)
-        compare = COMPARISONS[comparison]
-        before = where.get(name, lambda x: True)
-        where[name] = lambda x, before=before, compare=compare, wanted=wanted: before(x) and compare(x, wanted)
-    return where
+        limits.setdefault(name, []).append((COMPARISONS[comparison], wanted))
+    return {name: partial(_within, of_name) for name, of_name in limits.items()}
+
+
+def _within(limits: Sequence[tuple[Callable[[Any, Any], bool], Any]], x: Any) -> bool:
+    return all(compare(x, wanted) for compare, wanted in limits)
 
 
 def value(text: str) -> Any:
