@@ -24,6 +24,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from statistics import median
 from typing import Any
@@ -143,19 +144,19 @@ def _single(words: list[str], own: Mapping[str, Own]) -> Measure:
 
 
 def _filters(words: Sequence[str]) -> dict[str, Callable[[Any], bool]]:
-    where: dict[str, Callable[[Any], bool]] = {}
+    limits: dict[str, list[tuple[Callable[[Any, Any], bool], Any]]] = {}
     for word in words:
         found = _FILTER.fullmatch(word)
         if found is None:
             raise ValueError(f"{word!r} is no filter.")
         name, comparison, text = found.groups()
         wanted = tuple(map(value, text.split(","))) if "," in text else value(text)
-        where[name] = _also(where.get(name), COMPARISONS[comparison], wanted)
-    return where
+        limits.setdefault(name, []).append((COMPARISONS[comparison], wanted))
+    return {name: partial(_within, of_name) for name, of_name in limits.items()}
 
 
-def _also(before: Callable[[Any], bool] | None, compare: Callable[[Any, Any], bool], wanted: Any) -> Callable[[Any], bool]:
-    return lambda x: (before is None or before(x)) and compare(x, wanted)
+def _within(limits: Sequence[tuple[Callable[[Any, Any], bool], Any]], x: Any) -> bool:
+    return all(compare(x, wanted) for compare, wanted in limits)
 
 
 def value(text: str) -> Any:

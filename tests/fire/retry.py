@@ -1,7 +1,7 @@
 """Loses executors, files and tasks in the middle of rewritten aggregates, and says how each query ended.
 
     python tests/fire/retry.py --runs 10 [--strategies auto,pkg,...] [--aggregates counts,objects] [--lose reduce] [--stock]
-    python tests/fire/retry.py --plan --out results.jsonl
+    python tests/fire/retry.py --plan --out build/losses.jsonl
 
 Two executors of one core each. The rows come out of a shuffle, so a map task that runs again
 reads them in another order. What is lost:

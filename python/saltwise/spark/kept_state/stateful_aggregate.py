@@ -44,7 +44,8 @@ class StatefulAggregate:
       :class:`saltwise.PlacementStore`. A batch rewrites the files of workers that get rows, and of workers between
       which groups move.
     * flux, milp, albic, cola, elb, clb and uhlb place key groups. The hash of a key mod p is its group, and a table has
-      the worker of each group. A batch rewrites the files of the key groups that get rows. A move only changes the table.
+      the worker of each group. A batch rewrites the files of the key groups that get rows. A move only changes the
+      table.
 
     When the number of workers changes, a new function is made and used. It is also made when the old one no longer
     balances the load, and then it is used if it gains more than it moves.
