@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks import papers
-from benchmarks.papers import EXPERIMENTS, PAPERS, Experiment, when_two_choices
+from benchmarks.papers import EXPERIMENTS, PAPERS, when_two_choices
 from benchmarks.papers.__main__ import ON_SPARK, PAGE, RESULTS, main
 from benchmarks.papers.charts import Lines
 from benchmarks.papers.check import parse
 from benchmarks.papers.claim import Claim, Verdict, claims, judge, over_seeds, ranges
+from benchmarks.papers.experiment import Experiment
 from benchmarks.papers.jobs import OPERATORS, apart, real_job
 from benchmarks.papers.lab import ALL_TWEETS, FULL, QUICK, STAND_INS, TWEETS, WIKIPEDIA, Grid, Lab
 from benchmarks.papers.levelled import levelled

@@ -21,7 +21,8 @@ from rich.table import Table
 from saltwise import SaltwiseError
 from saltwise.cli.terminal import console, progress_bar
 
-from . import Experiment, claims_page, draw, experiments, reproduce
+from . import claims_page, draw, experiments, reproduce
+from .experiment import Experiment
 from .lab import FULL, QUICK
 from .results import Results
 

@@ -21,7 +21,7 @@ class Outcome:
     """What an experiment measured."""
 
     rows: list[Row]
-    runs: Sequence[Rows] = ()
+    runs: Sequence[list[Row]] = ()
     """The rows of each run by itself, if the rows are means over several."""
 
 
