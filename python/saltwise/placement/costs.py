@@ -90,8 +90,3 @@ def relative_migration(before: Ints, after: Ints, frequencies: Floats, workers: 
     """
     ideal = ideal_migration(frequencies, workers, state)
     return migration_cost(before, after, frequencies, state) / ideal if ideal else 0.0
-
-
-def objective(imbalance: float, migration: float) -> float:
-    """Return b (1 + m) (equation 13)."""
-    return imbalance * (1 + migration)
