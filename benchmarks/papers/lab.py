@@ -149,13 +149,6 @@ class Lab:
         """Whether the streams are shorter than in the papers."""
         return self.grid.messages < FULL.messages
 
-    @property
-    def short(self) -> str:
-        """A remark for a claim that may fail only because the streams are shorter than in the papers."""
-        if not self.quick:
-            return ""
-        return f"With m = {self.grid.messages:,} the first messages weigh more than in the papers' ten million."
-
     def each(self, cases: Iterable[T]) -> Iterator[T]:
         """Yield the cases, and report after each."""
         every = list(cases)

@@ -17,7 +17,7 @@ from saltwise.streams import zipf_shares
 REPLICAS = 1_000
 """Of each worker on the ring (section 5.5)."""
 SINGLE = 5_000
-"""So many of the untracked keys are placed one by one; the others have no weight of their own."""
+"""How many untracked keys are placed one by one. The others have no weight of their own."""
 DRAWS = 400
 
 

@@ -253,7 +253,7 @@ def _linearity(rows: Rows) -> Numbers:
 
 
 def _exponent(rows: Rows) -> Numbers:
-    """With which power of the mappings the whole time grows, consistent hash included, where there are most."""
+    """The power of the mappings with which the whole time grows, consistent hash included, where mappings are most."""
     largest, second = sorted(rows, key=lambda row: -row["mappings"])[:2]
     mappings, seconds = (np.log(largest[column] / max(1e-9, second[column])) for column in ("mappings", "seconds"))
     return {"": float(seconds / mappings) if mappings else 0.0}

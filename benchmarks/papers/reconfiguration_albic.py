@@ -113,7 +113,7 @@ def _real(number: int, lab: Lab) -> Outcome:
     rng = lab.rng()
     rows: list[Row] = []
     year = real_job(number, lab.grid.periods, NODES, groups)
-    # ALBIC brings one pair together a period, so the year passes until there was a period for each.
+    # ALBIC brings one pair together a period, so the year is repeated until each pair has had a period.
     years = math.ceil((OPERATORS[number] - 1) * groups / len(year)) if not lab.quick else 1
     for t, (job, after) in lab.each(enumerate(pairwise([*year * years, year[0]]))):
         for technique in at:

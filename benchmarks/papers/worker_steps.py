@@ -30,21 +30,21 @@ from saltwise.arrays import Int32s, Int64s
 from saltwise.placement.aims import Aims
 from saltwise.placement.consistent_hash import ConsistentHash
 from saltwise.placement.construct import construct
-from saltwise.placement.costs import imbalances, loads, migration_cost, objective, relative_imbalance
+from saltwise.placement.costs import imbalances, loads, migration_cost, relative_imbalance
 from saltwise.placement.hash_pair import HashPair
 from saltwise.placement.partition_function import PartitionFunction
 from saltwise.placement.resources import threshold
 from saltwise.sketches.sliding_counts import SlidingCounts
 
 RUNS = 5
-"""Sizes and times are averages of so many runs."""
+"""The runs over which sizes and times are averaged."""
 RINGS = 10
-"""Migration and imbalance are averages over so many rings, and judged with each of them."""
+"""The rings over which migration and imbalance are averaged. Claims are judged with each of them."""
 CONSTRUCTED = ("scan", "redist", "readj")
 """The algorithms of section 4.2."""
 TECHNIQUES = ("uniform", "consistent", *CONSTRUCTED)
 CHUNK = 1_000_000
-"""So many keys are processed together."""
+"""The keys that are processed together."""
 WINDOW = 1_000_000
 """The largest number of rows of the sliding window. With fewer keys, the window has as many rows as there are keys."""
 ERROR = 0.1
@@ -100,8 +100,8 @@ class Step(NamedTuple):
 
     @property
     def objective(self) -> float:
-        """b (1 + m)."""
-        return objective(self.imbalance, self.migration)
+        """b (1 + m) (equation 13)."""
+        return self.imbalance * (1 + self.migration)
 
 
 class Sums(NamedTuple):

@@ -22,7 +22,6 @@ from saltwise.placement.costs import (
     imbalances,
     loads,
     migration_cost,
-    objective,
     relative_imbalance,
     relative_migration,
 )
@@ -254,7 +253,6 @@ def test_relative_costs_are_those_of_the_equations() -> None:
     assert relative_migration(before, after, frequencies, 3, "C") == pytest.approx(1.0)
     b = relative_imbalance(loads(after, frequencies, 3, "LCL"), alpha=1.25)
     assert b == pytest.approx((2.5 / 1.25 * 1 / 1.25 * 2.5 / 1.25) ** (1 / 3))
-    assert objective(b, 0.6) == pytest.approx(1.6 * b)
 
 
 def test_an_empty_worker_makes_the_imbalance_infinite_unless_all_are_empty() -> None:

@@ -91,8 +91,3 @@ def relative_migration(before: Int32s, after: Int32s, frequencies: Floats, worke
     """
     ideal = ideal_migration(frequencies, workers, state)
     return migration_cost(before, after, frequencies, state) / ideal if ideal else 0.0
-
-
-def objective(imbalance: float, migration: float) -> float:
-    """Return b (1 + m) (equation 13)."""
-    return imbalance * (1 + migration)
