@@ -52,7 +52,7 @@ def small_data(monkeypatch: pytest.MonkeyPatch) -> None:
     """Data as in the pages, with fewer rows."""
     some, zipf = datasets.flights().slice(0, 3000), streams.zipf
     monkeypatch.setattr(datasets, "flights", lambda: some)
-    monkeypatch.setattr(streams, "zipf", lambda messages, **options: zipf(messages // 20, **options))
+    monkeypatch.setattr(streams, "zipf", lambda messages, *shape, **options: zipf(messages // 20, *shape, **options))
 
 
 @pytest.mark.usefixtures("small_data")
