@@ -9,6 +9,7 @@ import pandas as pd
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.group import GroupedData
+from pyspark.sql.pandas.functions import pandas_udf
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Kind:
 
 
 def spread() -> Column:
-    @F.pandas_udf("double")
+    @pandas_udf("double")
     def max_less_min(v: pd.Series) -> float:
         return float(v.max() - v.min())
 

@@ -33,7 +33,7 @@ def demo_run(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_facto
     """The demo in quick size, over every tenth flight or all, and so many words."""
     picture = tmp_path_factory.mktemp("demo") / "demo.png"
     flights = datasets.flights()
-    tenth = flights.take(range(0, flights.num_rows, request.param))
+    tenth = flights.take([*range(0, flights.num_rows, request.param)])
     outcomes: list[Outcome] = []
     run, words = demo.run, datasets.words
 

@@ -43,10 +43,12 @@ def part(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int
     """Which part of the rows the examples have: one of so many."""
     one_of: int = request.param
     flights, words, zipf = datasets.flights(), datasets.words, streams.zipf
-    some = flights.take(range(0, flights.num_rows, one_of))
+    some = flights.take([*range(0, flights.num_rows, one_of)])
     monkeypatch.setattr(datasets, "flights", lambda: some)
     monkeypatch.setattr(datasets, "words", lambda rows, known=20_000: words(rows // one_of, known // one_of))
-    monkeypatch.setattr(streams, "zipf", lambda messages, **options: zipf(messages // one_of, **options))
+    monkeypatch.setattr(
+        streams, "zipf", lambda messages, *shape, **options: zipf(messages // one_of, *shape, **options)
+    )
     return one_of
 
 
