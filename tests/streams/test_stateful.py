@@ -62,7 +62,10 @@ light = pytest.mark.usefixtures("light_queries")
 @pytest.mark.parametrize("batches", [5, pytest.param(50, marks=pytest.mark.full)])
 @pytest.mark.parametrize(
     "options",
-    [{}, {"strategy": "flux", "split": True}, pytest.param({"strategy": "milp"}, marks=pytest.mark.full)],
+    [
+        {"strategy": "flux", "split": True},
+        *(pytest.param(options, marks=pytest.mark.full) for options in ({}, {"strategy": "milp"})),
+    ],
     ids=str,
 )
 def test_drifting_batches_on_4_then_6_then_4_workers(

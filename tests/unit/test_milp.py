@@ -42,7 +42,7 @@ def best(cluster: Cluster, allowed: Callable[[Ints], bool]) -> float:
 # The MILP
 
 
-@settings(max_examples=settings().max_examples // 2)
+@settings(max_examples=settings().max_examples // 4)
 @given(
     st.lists(st.integers(1, 20), min_size=6, max_size=6),
     st.lists(st.integers(0, 2), min_size=6, max_size=6),
