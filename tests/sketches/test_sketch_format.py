@@ -27,7 +27,7 @@ def with_checksum(body: bytes) -> bytes:
     return body + struct.pack("<I", zlib.crc32(body))
 
 
-def counts_at(sketch: bytes) -> int:
+def counts_at(sketch: bytes | bytearray) -> int:
     """Return where the counts begin: after nine bytes, of which the last four say how long the type is, and the type."""
     return 9 + int(struct.unpack("<i", sketch[5:9])[0])
 
