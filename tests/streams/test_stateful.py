@@ -134,25 +134,26 @@ def test_a_stopped_batch_is_whole_or_absent_and_counts_once(
     before, after = expected([*batches[0], *batches[1]]), expected([*batches[0], *batches[1], *batches[2]])
     base = tmp_path / "base"
     for number in 0, 1:
-        totals(base, workers=4).update(table(spark, batches[number]), number)
+        totals(base, workers=2).update(table(spark, batches[number]), number)
     stops: list[str] = []
     while True:
         path = tmp_path / f"stopped {len(stops)}"
         shutil.copytree(base, path)
         with stopping(spark, monkeypatch, at=len(stops) + 1) as (began, ended):
             try:
-                totals(path, workers=6).update(table(spark, batches[2]), 2)
+                totals(path, workers=3).update(table(spark, batches[2]), 2)
             except Stopped:
                 stops.append(began[-1])
             else:
                 break
         committed = "replace" in ended
-        assert rows_of(totals(path, workers=6).state(spark)) == (after if committed else before), began
-        totals(path, workers=6).update(table(spark, batches[2]), 2)
-        assert rows_of(totals(path, workers=6).state(spark)) == after, began
+        assert rows_of(totals(path, workers=3).state(spark)) == (after if committed else before), began
+        totals(path, workers=3).update(table(spark, batches[2]), 2)
+        assert rows_of(totals(path, workers=3).state(spark)) == after, began
     assert set(stops) == {"parquet", "fsync", "replace", "rmtree"}
 
 
+@light
 def test_half_of_the_files_of_a_stopped_batch_are_written_again(spark: SparkSession, tmp_path: Path) -> None:
     first, second = [("a", 1), ("b", 2)], [("a", 5), ("c", 7)]
     totals(tmp_path).update(table(spark, first), 0)
@@ -278,7 +279,7 @@ def test_a_heavy_key_lies_on_several_workers_and_counts_once(spark: SparkSession
     rows: Rows = [("hot" if i % 2 else f"k{i % 20}", i) for i in range(400)]
     aggregate = totals(tmp_path, workers=4, split=True)
     every: list[tuple[str | None, int]] = []
-    for number in range(3):
+    for number in range(2):
         aggregate.update(table(spark, rows), number)
         every += rows
         assert rows_of(aggregate.state(spark)) == expected(every)
@@ -351,9 +352,9 @@ def test_every_function_agrees_with_an_aggregate_from_scratch(spark: SparkSessio
         "id",
     )
     functions = {name: make() for name, make in FUNCTIONS.items()}
-    for number in range(3):
+    for number in range(2):
         aggregate = StatefulAggregate(tmp_path, ["a key", "x.y"], functions, workers=2 + number)
-        aggregate.update(rows.where(f"id % 3 = {number}"), number)
+        aggregate.update(rows.where(f"id % 2 = {number}"), number)
 
     def readable(df: DataFrame) -> list[str]:
         lists = [F.sort_array(name).alias(name) for name in ("set", "list")]
@@ -364,13 +365,14 @@ def test_every_function_agrees_with_an_aggregate_from_scratch(spark: SparkSessio
         )
 
     stock = rows.groupBy("`a key`", "`x.y`").agg(*(column.alias(name) for name, column in functions.items()))
-    state = StatefulAggregate(tmp_path, ["a key", "x.y"], functions, workers=4).state(spark)
+    state = StatefulAggregate(tmp_path, ["a key", "x.y"], functions, workers=3).state(spark)
     assert [(f.name, f.dataType.simpleString()) for f in state.schema] == [
         (f.name, f.dataType.simpleString()) for f in stock.schema
     ]
     assert readable(state) == readable(stock)
 
 
+@light
 def test_a_sum_of_decimals_that_overflows_stays_null(spark: SparkSession, tmp_path: Path, with_conf: WithConf) -> None:
     most = "9" * 38
     aggregate = StatefulAggregate(tmp_path, "k", {"total": F.sum("v")}, workers=2)
