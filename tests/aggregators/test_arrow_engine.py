@@ -78,9 +78,11 @@ COLLATED = [
 
 
 @pytest.fixture(scope="module", autouse=True)
-def events(spark: SparkSession) -> Iterator[None]:
+def events(spark: SparkSession, with_conf: WithConf) -> Iterator[None]:
     spark.sql(EVENTS).persist().createOrReplaceTempView("events")
-    yield
+    # For few rows, to compile a query takes longer than to run it.
+    with with_conf({"spark.sql.codegen.wholeStage": False, "spark.sql.codegen.factoryMode": "NO_CODEGEN"}):
+        yield
     spark.table("events").unpersist()
     spark.catalog.dropTempView("events")
 

@@ -74,7 +74,7 @@ def test_no_rows_have_no_weight(visits: DataFrame) -> None:
         ("if(ms = 3, -2, 1)", "-2.0"),
         ("if(ms = 3, NULL, 1)", "NULL"),
         ("if(ms = 3, double('nan'), 1)", "nan"),
-        pytest.param("if(ms = 3, double('inf'), 1)", "inf", marks=pytest.mark.full),
+        ("if(ms = 3, double('inf'), 1)", "inf"),
     ],
 )
 def test_weights_that_are_none(visits: DataFrame, weight: str, said: str) -> None:

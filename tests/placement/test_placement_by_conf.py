@@ -27,7 +27,7 @@ OBSERVE = {"spark.saltwise.mode": "observe"}
 def each_kind_of_query(rows: DataFrame) -> Iterator[DataFrame]:
     """A query of each kind that the toggle changes."""
     by = Window.partitionBy("k")
-    yield rows.groupBy("k").applyInPandas(summed, SUMMED)
+    yield group_map(rows)
     yield rows.groupBy("s", "k").applyInPandas(summed, SUMMED)
     yield rows.groupBy("k").agg(mean("v"))
     yield rows.select("k", "v", F.sum("v").over(by), F.row_number().over(by.orderBy("v", "f", "s")))
@@ -48,30 +48,29 @@ def test_the_toggle_leaves_aggregates_alone_that_may_be_split(rows: DataFrame, w
         assert "placement" not in plan(rows.groupBy("k").agg(F.collect_list("v")))
 
 
+def group_map(rows: DataFrame) -> DataFrame:
+    return rows.groupBy("k").applyInPandas(summed, SUMMED)
+
+
+def group_map_of_rows_by_key(rows: DataFrame) -> DataFrame:
+    return group_map(rows.repartition(3, "k"))
+
+
+SMALL_INPUT = {"spark.saltwise.auto.smallInput": "1g"}
+ONE_PARTITION = {"spark.saltwise.partitions": 1}
+IS_SMALL = r"its input has about \d+ bytes, and spark.saltwise.auto.smallInput is 1073741824"
+LIES_BY_KEY = "its rows are already grouped by key, without another shuffle"
+
+
 @pytest.mark.parametrize(
     ("query", "conf", "reason"),
     [
-        (
-            lambda rows: rows.groupBy("k").applyInPandas(summed, SUMMED),
-            {"spark.saltwise.auto.smallInput": "1g"},
-            r"its input has about \d+ bytes, and spark.saltwise.auto.smallInput is 1073741824",
-        ),
-        (
-            lambda rows: skew_groupby(rows, "k").agg(mean("v")),
-            {"spark.saltwise.auto.smallInput": "1g"},
-            r"its input has about \d+ bytes, and spark.saltwise.auto.smallInput is 1073741824",
-        ),
-        (
-            lambda rows: rows.repartition(3, "k").groupBy("k").applyInPandas(summed, SUMMED),
-            {},
-            "its rows are already grouped by key, without another shuffle",
-        ),
-        (
-            lambda rows: rows.groupBy("k").applyInPandas(summed, SUMMED),
-            {"spark.saltwise.partitions": 1},
-            "there is one partition, so there is nothing to balance",
-        ),
+        (group_map, SMALL_INPUT, IS_SMALL),
+        (lambda rows: skew_groupby(rows, "k").agg(mean("v")), SMALL_INPUT, IS_SMALL),
+        (group_map_of_rows_by_key, {}, LIES_BY_KEY),
+        (group_map, ONE_PARTITION, "there is one partition, so there is nothing to balance"),
     ],
+    ids=["small", "small, of an aggregate", "grouped already", "one partition"],
 )
 def test_what_is_left_alone_says_why(
     rows: DataFrame,
@@ -89,8 +88,8 @@ def test_what_is_left_alone_says_why(
         assert answers(df) == wanted
 
 
-def test_group_maps_that_ask_for_placement_have_it_however_small_they_are(rows: DataFrame, with_conf: WithConf) -> None:
-    with with_conf({"spark.saltwise.auto.smallInput": "1g"}):
+def test_small_group_maps_that_ask_for_placement_have_it(rows: DataFrame, with_conf: WithConf) -> None:
+    with with_conf(SMALL_INPUT):
         assert exchanges(skew_groupby(rows, "k").applyInPandas(summed, SUMMED)) == ["placement"]
 
 
@@ -134,16 +133,8 @@ def test_observe_tells_what_would_be_placed(
 @pytest.mark.parametrize(
     ("query", "conf", "reason"),
     [
-        (
-            lambda rows: rows.groupBy("k").applyInPandas(summed, SUMMED),
-            {"spark.saltwise.auto.smallInput": "1g"},
-            r"its input has about \d+ bytes, and spark.saltwise.auto.smallInput is 1073741824",
-        ),
-        (
-            lambda rows: rows.repartition(3, "k").groupBy("k").applyInPandas(summed, SUMMED),
-            {},
-            "its rows are already grouped by key, without another shuffle",
-        ),
+        (group_map, SMALL_INPUT, IS_SMALL),
+        (group_map_of_rows_by_key, {}, LIES_BY_KEY),
         (
             lambda rows: rows.withColumn("r", F.rank().over(Window.partitionBy("k").orderBy("v"))).where("r < 3"),
             {},

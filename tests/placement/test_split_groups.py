@@ -67,9 +67,9 @@ KINDS = ("text", "double", "int", "decimal", "timestamp", "binary", "boolean", "
 @pytest.mark.parametrize(
     ("engine", "keys"),
     [
-        ("plugin", ["text", "double", "int"]),
+        ("plugin", ["text", "double"]),
         ("plugin", []),
-        ("arrow", ["decimal", "timestamp", "binary", "boolean", "date"]),
+        ("arrow", ["int", "decimal", "timestamp", "binary", "boolean", "date"]),
         *(
             pytest.param(engine, keys, marks=pytest.mark.full)
             for engine in ("plugin", "arrow")

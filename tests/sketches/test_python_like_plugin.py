@@ -94,7 +94,7 @@ def test_a_sketch_takes_memory_for_the_items_that_it_has(spark: SparkSession) ->
 
 def test_workers_are_those_of_the_plugin_message_by_message(spark: SparkSession) -> None:
     sources, n = 3, 12
-    numbers = zipf(30_000, keys=500, exponent=1.4).keys
+    numbers = zipf(9_000, keys=300, exponent=1.4).keys
     streams: dict[str, Any] = {"number": numbers, "text": [f"key {key}" for key in numbers.tolist()]}
 
     def messages(ids: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:

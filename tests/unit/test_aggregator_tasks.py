@@ -40,7 +40,7 @@ def in_tasks(
     ]
 
 
-@settings(max_examples=settings().max_examples // 2)
+@settings(max_examples=settings().max_examples // 4)
 @given(
     st.lists(
         st.lists(st.lists(st.tuples(st.sampled_from("abcdé"), st.integers(0, 9)), max_size=8), max_size=5), max_size=4

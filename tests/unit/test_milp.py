@@ -43,7 +43,7 @@ def best(cluster: Cluster, allowed: Callable[[Int64s], bool]) -> float:
 # The MILP
 
 
-@settings(max_examples=settings().max_examples // 2)
+@settings(max_examples=settings().max_examples // 4)
 @given(
     st.lists(st.integers(1, 20), min_size=6, max_size=6),
     st.lists(st.integers(0, 2), min_size=6, max_size=6),
@@ -138,8 +138,10 @@ def test_a_large_scale_in_never_fills_marked_nodes_and_respects_memory() -> None
 
 
 def test_the_unit_of_the_loads_makes_no_difference() -> None:
-    load = rng().permutation(np.arange(1.0, 61) ** -0.6)
-    found = [milp(Cluster(load * 2.0**unit, np.arange(60) % 4, 4), max_migrations=3) for unit in (-40, 0, 40)]
+    load = rng().permutation(np.arange(1.0, 25) ** -0.6)
+    found = [
+        milp(Cluster(load * 2.0**unit, np.arange(24) % 4, 4), max_migrations=2, seconds=100) for unit in (-40, 0, 40)
+    ]
     assert [each.node.tolist() for each in found] == [found[0].node.tolist()] * 3
     assert [each.bound * 2.0**-unit for each, unit in zip(found, (-40, 0, 40), strict=True)] == [found[1].bound] * 3
 
