@@ -15,7 +15,7 @@ def bytes_of(name: str, size: str | int) -> int:
         size: a number of bytes, or a text such as "256m", "1g" or "64KB".
 
     Raises:
-        SaltwiseValueError: it is not a size.
+        SaltwiseValueError: `size` is not a size.
 
     >>> bytes_of("max_migration", "256m")
     268435456
