@@ -100,7 +100,6 @@ def test_each_of_few_keys_gets_one_state_a_task(
     assert answers(ours) == answers(stock)
 
 
-@pytest.mark.smoke
 def test_rows_of_distinct_keys_leave_raw_and_most_of_them_unseen(spark: SparkSession, combined: Combined) -> None:
     stock, ours = both(keyed(spark, DISTINCT), *mixed())
     found = combined(ours)
@@ -341,7 +340,6 @@ def test_rows_that_lie_by_key_already_are_not_shuffled(spark: SparkSession, plan
     assert plan_that_ran().count("Exchange hashpartitioning") == 1
 
 
-@pytest.mark.smoke
 def test_runs_of_rows_with_one_key_are_combined_as_they_come(spark: SparkSession, combined: Combined) -> None:
     stock, ours = both(keyed(spark, "id div 20"), *small())
     found = combined(ours)

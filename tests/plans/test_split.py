@@ -77,7 +77,6 @@ def test_an_oversize_partition_is_read_in_slices_and_the_others_whole(spark: Spa
     assert len(set(shuffles)) == 1
 
 
-@pytest.mark.smoke
 def test_spark_coalesces_no_partitions_that_were_sliced(
     spark: SparkSession, with_conf: WithConf, decided: Decided
 ) -> None:
@@ -151,8 +150,7 @@ def test_no_rows_give_no_groups(spark: SparkSession, decided: Decided) -> None:
         assert found == []
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize("strategy", ["auto", "split"])
+@pytest.mark.parametrize("strategy", [pytest.param("auto", marks=pytest.mark.smoke), "split"])
 def test_what_depends_on_an_aggregate_without_rows_does_not_run_as_in_spark(
     spark: SparkSession, with_conf: WithConf, decided: Decided, strategy: StrategyName
 ) -> None:
@@ -165,8 +163,7 @@ def test_what_depends_on_an_aggregate_without_rows_does_not_run_as_in_spark(
             assert "SortMergeJoin" not in plan, plan
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize("strategy", ["auto", "split"])
+@pytest.mark.parametrize("strategy", [pytest.param("auto", marks=pytest.mark.smoke), "split"])
 def test_few_groups_are_sorted_without_an_exchange_where_there_is_a_limit(
     spark: SparkSession, with_conf: WithConf, decided: Decided, strategy: StrategyName
 ) -> None:
@@ -298,7 +295,6 @@ def test_split_works_over_buckets(spark: SparkSession, decided: Decided) -> None
         spark.sql("DROP TABLE bucketed")
 
 
-@pytest.mark.smoke
 def test_several_aggregates_of_one_query_are_split(agree: Agree, views: None) -> None:
     query = """
         SELECT a.k, a.n, b.c, (SELECT max(n) FROM (SELECT k, count(*) AS n FROM skewed GROUP BY k)) AS most
