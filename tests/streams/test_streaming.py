@@ -123,7 +123,9 @@ def source(spark: SparkSession, tmp_path: Path) -> Source:
 
 @pytest.fixture(autouse=True)
 def _few_states(with_conf: WithConf) -> Any:
-    with with_conf({"spark.sql.shuffle.partitions": 2}):
+    # For few rows, to compile a query takes longer than to run it.
+    codegen = {"spark.sql.codegen.wholeStage": False, "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    with with_conf({"spark.sql.shuffle.partitions": 2, **codegen}):
         yield
 
 
