@@ -148,8 +148,8 @@ MUTANTS = [
     Mutant(
         "a-join-takes-placement-for-its-own-hash",
         f"{PLUGIN}/placement/PlacementPartitioning.scala",
-        "isCompatibleWith(other: ShuffleSpec): Boolean = false",
-        "isCompatibleWith(other: ShuffleSpec): Boolean = other.numPartitions == numPartitions",
+        "    PlacementShuffleSpec(workers)",
+        "    super.createShuffleSpec(distribution)",
         ("test_placement.py",),
     ),
     Mutant(
