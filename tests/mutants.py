@@ -155,8 +155,8 @@ MUTANTS = [
     Mutant(
         "a-join-takes-placement-for-its-own-hash",
         f"{PLUGIN}/placement/PlacementPartitioning.scala",
-        "isCompatibleWith(other: ShuffleSpec): Boolean = false",
-        "isCompatibleWith(other: ShuffleSpec): Boolean = other.numPartitions == numPartitions",
+        "    PlacementShuffleSpec(workers)",
+        "    super.createShuffleSpec(distribution)",
         ("placement/test_placed_groups.py", "placement/test_placement_by_conf.py"),
     ),
     Mutant(
