@@ -198,7 +198,7 @@ MUTANTS = [
         f"{PLUGIN}/report/GroupByListener.scala",
         "Reported.withoutHints(query.analyzed).semanticHash()",
         "query.analyzed.semanticHash()",
-        ("reports/test_watched.py",),
+        ("plans/test_ways_in.py",),
     ),
     Mutant(
         "spark-ends-jobs-whose-states-differ",
@@ -296,7 +296,7 @@ MUTANTS = [
         f"{PYTHON}/spark/kept_state/layout.py",
         "changed if before is None else changed | set(before.function.place(moving).tolist())",
         "changed",
-        ("streams/test_stateful.py",),
+        ("unit/test_layout.py",),
     ),
     Mutant(
         "a-state-that-is-passed-on-leaves-as-well",

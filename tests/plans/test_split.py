@@ -103,6 +103,13 @@ def test_nothing_is_split_and_nothing_merged_where_no_partition_is_oversize(
     assert plan.count("ObjectHashAggregate") == 1
 
 
+def test_small_partitions_that_share_a_task_are_read_once_each(spark: SparkSession, decided: Decided) -> None:
+    df = rows(spark, share=0.95)
+    found, plan = decided(grouped(df, partitions=64))
+    assert found == sorted(map(str, plain(df).collect()))
+    assert re.search(r"WholePartitions 63 in \d tasks", plan), plan
+
+
 @pytest.mark.classic("serialize operators of a plan")
 def test_what_a_task_is_sent_does_not_grow_with_the_number_of_tasks(spark: SparkSession) -> None:
     """Spark's operators send their plan to each task. Very many tasks would read very much."""

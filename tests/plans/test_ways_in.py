@@ -137,3 +137,14 @@ def test_skew_groupby_takes_the_columns_that_groupby_takes(version: tuple[int, .
             lambda spark, c=columns: spark.table("events").skew_groupby(*c, strategy="shuffle").count(),  # type: ignore[misc]
             routes=1,
         )
+
+
+@pytest.mark.classic("ask for the fingerprint of a plan")
+def test_savings_take_a_query_with_a_hint_and_without_for_the_same(spark: SparkSession) -> None:
+    jvm: Any = spark._jvm
+    fingerprint = jvm.org.apache.spark.sql.saltwise.report.GroupByListener.fingerprint
+    hints = ("", "/*+ SKEW_GROUPBY(pkg) */")
+    plain, hinted = (spark.sql(f"SELECT {hint} k, max(s) FROM events GROUP BY k") for hint in hints)
+    other = spark.sql("SELECT k, min(s) FROM events GROUP BY k")
+    assert fingerprint(hinted._jdf.queryExecution()) == fingerprint(plain._jdf.queryExecution())
+    assert fingerprint(hinted._jdf.queryExecution()) != fingerprint(other._jdf.queryExecution())

@@ -141,6 +141,19 @@ def test_a_new_function_moves_no_more_than_it_may() -> None:
         assert drifted.made_by == made_by
 
 
+def test_a_new_function_over_the_budget_is_not_used() -> None:
+    runs = [zipf_run(exponent=0.6), *[zipf_run(shift=150, exponent=0.6)] * 8]
+    free, bounded = PlacementHistory(), PlacementHistory()
+    for run in runs:
+        placed = free.next(run, 8)
+        if placed.made_by == "level":
+            break
+        bounded.next(run, 8)
+    assert placed.migration > 0
+    kept = bounded.next(run, 8, max_migration=placed.migration / 2)
+    assert (kept.made_by, kept.migration) == ("kept", 0)
+
+
 @pytest.mark.parametrize("algorithm", ["scan", "redist", "readj", "level"])
 def test_more_workers_and_fewer_are_scaled_to_and_balanced(algorithm: str) -> None:
     history = PlacementHistory()

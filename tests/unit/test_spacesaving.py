@@ -60,6 +60,16 @@ def test_merged_summaries_keep_the_bounds_of_all_their_rows(
     assert_bounds(merged, [row for stream in streams for row in stream] + more)
 
 
+def test_what_both_summaries_dropped_is_bounded_by_both_together() -> None:
+    one, other = SpaceSaving(4), SpaceSaving(4)
+    for summary in one, other:
+        for item in (9, 1, 2, 3, 4):  # 4 takes the counter of 9
+            summary.offer(item)
+    merged = one.merge(other)
+    assert 9 not in merged
+    assert merged.estimate(9).upper == 2
+
+
 def test_a_summary_with_room_for_all_counts_exactly() -> None:
     sketch = counted([(3, 1), (1, 4), (3, 2), (2, 3)], capacity=3)
     assert sketch.top() == [Counted(1, 4, 0), Counted(2, 3, 0), Counted(3, 3, 0)]

@@ -132,8 +132,8 @@ object SaltwiseConf {
 
   val StatePlanner: OptionalConfigEntry[String] = buildConf(Prefix + "state.planner")
     .doc("The planner that moves the state partitions of this application's streams to executors " +
-      "with less load: flux, milp, albic, cola, elb, clb or uhlb. It runs in a Python process beside " +
-      "the driver, and saltwise must be installed there.")
+      "with less load: flux, milp, albic, cola, elb, clb or uhlb. It runs in a Python process " +
+      "beside the driver, and saltwise must be installed there.")
     .version("0.1.0")
     .stringConf
     .createOptional
