@@ -37,8 +37,8 @@ def demo_run(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_facto
     outcomes: list[Outcome] = []
     run, words = demo.run, datasets.words
 
-    def recorded(*arguments: Any) -> Outcome:
-        outcomes.append(run(*arguments))
+    def recorded(*arguments: Any, **options: Any) -> Outcome:
+        outcomes.append(run(*arguments, **options))
         return outcomes[-1]
 
     with pytest.MonkeyPatch.context() as patch:
