@@ -25,9 +25,12 @@ def takes_a_session(module: str) -> bool:
     return any(re.match(r"\s*(>>>|\.\.\.) .*(?<![\w.])(spark|df)\b", line) for line in lines)
 
 
+ELSEWHERE = {"saltwise.simulate"}
+"""The example compiles what the tests of the module compile, so it runs beside them, in tests/unit/test_simulate.py."""
+
 WITH_A_SESSION = [module for module in MODULES if takes_a_session(module)]
 
 
-@pytest.mark.parametrize("module", sorted({*MODULES} - {*WITH_A_SESSION}))
+@pytest.mark.parametrize("module", sorted({*MODULES} - {*WITH_A_SESSION} - ELSEWHERE))
 def test_the_examples_of_docstrings_run_without_spark(module: str) -> None:
     assert doctest.testmod(import_module(module)).failed == 0

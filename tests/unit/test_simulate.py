@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +21,10 @@ from saltwise.splitting.choices import find_optimal_choices
 from saltwise.streams import zipf
 
 # Ten lines a scheme
+
+
+def test_the_example_in_the_docstring_runs() -> None:
+    assert doctest.testmod(sys.modules[simulate.__module__]).failed == 0
 
 
 def greedy(choices: Callable[[int], list[int]], keys: list[int], n: int) -> list[int]:
