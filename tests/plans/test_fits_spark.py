@@ -65,13 +65,14 @@ def changed_jar(spark: SparkSession, folder: Path, changes: dict[str, bytes | No
     return str(jar)
 
 
+# Each of these starts a Spark of its own. In make test, one does: a class that cannot link, below.
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("used", "lacking"),
     [
-        pytest.param(
+        (
             b"class\torg.apache.spark.sql.execution.NoSuchExec\t<init>()V\n",
             "org.apache.spark.sql.execution.NoSuchExec",
-            marks=pytest.mark.full,
         ),
         (
             b"class\torg.apache.spark.sql.execution.SparkPlan\tchildren()Lscala/collection/immutable/List;\n",
@@ -103,7 +104,6 @@ def changed(which: str, change: Callable[[bytes], bytes], name: str, content: by
     return change(content) if name == f"org/apache/spark/sql/{which}.class" else content
 
 
-# Each starts a Spark of its own. The test above shows the same for a link that is missing.
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("jars", "change", "lacking"),
