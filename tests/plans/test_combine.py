@@ -128,7 +128,7 @@ def test_among_rare_keys_only_hot_ones_get_states(spark: SparkSession, combined:
 def test_a_task_looks_again_when_its_keys_change(
     spark: SparkSession, combined: Combined, first: str, then: str
 ) -> None:
-    count = 600_000
+    count = 1_200_000
     changing = f"if(id % {count} < {count // 2}, {first}, {then})"
     stock, ours = both(keyed(spark, changing, count), F.approx_count_distinct("v"))
     found = {way: counted // 2 for way, counted in combined(ours).items()}
