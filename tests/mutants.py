@@ -62,7 +62,7 @@ MUTANTS = [
         f"{PLUGIN}/plan/AggregatePhases.scala",
         "aggregates.map(_.copy(mode = Complete))",
         "aggregates.map(_.copy(mode = Complete, filter = None))",
-        ("plans/test_combine.py", "plans/test_keys.py", "plans/test_functions.py"),
+        ("plans/test_settings.py", "plans/test_combine.py"),
     ),
     Mutant(
         "negative-zero-and-nan-are-keys-of-their-own",
@@ -98,7 +98,7 @@ MUTANTS = [
         f"{PLUGIN}/routing/HashFamily.scala",
         "while (i <= d)",
         "while (i < d)",
-        ("unit/test_simulate.py", "aggregators/test_arrow_engine.py", "plans/test_balance.py"),
+        ("sketches/test_python_like_plugin.py", "plans/test_balance.py"),
     ),
     Mutant(
         "rows-of-a-shuffle-keep-their-order-of-arrival",
@@ -246,7 +246,7 @@ MUTANTS = [
         f"{PYTHON}/splitting/pkg.py",
         "load[first] < load[second] or (load[first] == load[second] and index % 2 == 0)",
         "load[first] <= load[second]",
-        ("unit/test_simulate.py", "aggregators/test_arrow_engine.py"),
+        ("sketches/test_python_like_plugin.py",),
     ),
     Mutant(
         "a-prefix-of-the-head-has-a-key-too-few",
