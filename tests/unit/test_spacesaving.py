@@ -65,7 +65,7 @@ def test_what_both_summaries_dropped_is_bounded_by_both_together() -> None:
     for summary in one, other:
         for item in (9, 1, 2, 3, 4):  # 4 takes the counter of 9
             summary.offer(item)
-    merged = one.merge(other)
+    merged = SpaceSaving(10).merge(one).merge(other)  # with room left
     assert 9 not in merged
     assert merged.estimate(9).upper == 2
 
