@@ -130,9 +130,9 @@ def test_sources_that_always_probe_know_all_loads() -> None:
 
 def test_a_key_that_chooses_the_source_stays_with_it() -> None:
     keys = [5] * 99 + [6]
-    workers = route(keys, "shuffle", 100, sources=2, feed="keyed").tolist()
+    workers = route(keys, "shuffle", 100, feed="keyed").tolist()
     assert workers[:99] == [(workers[0] + i) % 100 for i in range(99)]
-    by_other = route([7] * 6, "shuffle", 10, sources=50, feed="keyed", source_keys=["a", "b", "a", "b", "a", "b"])
+    by_other = route([7] * 6, "shuffle", 10, feed="keyed", source_keys=["a", "b", "a", "b", "a", "b"])
     assert len(set(by_other[::2])) == 3
     assert by_other[2] == (by_other[0] + 1) % 10
 
