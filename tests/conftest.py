@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from socket import socket
 from typing import Any
 
@@ -18,6 +17,7 @@ from tests.agree import Agree, WithConf, lines_of_saltwise, plan_text
 from tests.fire.executors import JVM_OPTIONS
 
 import saltwise
+from saltwise.spark.session import confs
 
 # The examples of properties. quick: the same ones every time, so that nobody meets another's failure, and few.
 # full: new ones every time, and many; the report of a failure says how to run it again.
@@ -120,21 +120,7 @@ def version(spark: SparkSession) -> tuple[int, ...]:
 def with_conf(spark: SparkSession) -> WithConf:
     """Sets confs of the session for the length of a `with` block."""
 
-    @contextmanager
-    def confs(values: Mapping[str, object]) -> Iterator[None]:
-        before = {key: spark.conf.get(key, None) for key in values}
-        try:
-            for key, value in values.items():
-                spark.conf.set(key, str(value))
-            yield
-        finally:
-            for key, old in before.items():
-                if old is None:
-                    spark.conf.unset(key)
-                else:
-                    spark.conf.set(key, old)
-
-    return confs
+    return lambda values: confs(spark, {name: str(value) for name, value in values.items()})
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import SparkSession
 from tests.plans.calls import CALLS, CLOSE, NOT_COMPARED, SINCE, SKETCHES, SKETCHES_OF_4_3
-from tests.plans.events import HOT, ONLINE
+from tests.plans.events import HOT, ONLINE, all_but
 
 if TYPE_CHECKING:
     from tests.agree import Agree
@@ -100,13 +100,7 @@ def test_every_kind_of_state_gives_the_same_answers(agree: Agree, select: Select
         agree(select(batch), strategies=[strategy], close=DIVIDED, routes=1)
 
 
-STRATEGIES = ["dchoices", "local", "offgreedy"]
-
-
-@pytest.mark.parametrize(
-    "strategy",
-    [name if name in STRATEGIES else pytest.param(name, marks=pytest.mark.full) for name in ONLINE],
-)
+@pytest.mark.parametrize("strategy", all_but(("dchoices", "local", "offgreedy")))
 def test_merged_sketches_give_the_same_answers(
     version: tuple[int, ...], agree: Agree, select: Select, strategy: str
 ) -> None:
