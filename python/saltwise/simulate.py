@@ -28,7 +28,7 @@ from .keys import key_hashes
 from .options import EPSILON, default_capacity, default_theta
 from .splitting.compiled_hash import workers_of
 from .splitting.greedy import off_greedy
-from .splitting.head import in_head
+from .splitting.head import head_size
 from .splitting.schemes import SPLITTING, Messages, run_source, run_together, states_per_key
 from .splitting.source import (
     GREEDY,
@@ -274,7 +274,7 @@ def _run(stream: Stream, source_keys: Stream | None, setup: _Setup) -> _Run:
     if setup.load == "local" and settings.scheme in WITH_SKETCH:
         with ThreadPoolExecutor(os.cpu_count()) as threads:
             results = threads.map(
-                lambda i: run_source(sources.by_number[i], setup.sources, messages, settings=settings, sent=sent[i]),
+                lambda i: run_source(sources, i, messages, settings=settings, sent=sent[i]),
                 range(setup.sources),
             )
         list(results)  # raises what a thread raised
@@ -314,7 +314,7 @@ def _hashes(keys: npt.NDArray[Any]) -> Int64s:
 def _choices(run: _Run, setup: _Setup) -> list[int]:
     """Return d of each source."""
     if setup.scheme == "dchoices":
-        return [int(d) for d in run.sources.states["d"]]
+        return [int(d) for d in run.sources.state["d"]]
     n = setup.workers
     fixed = {"hash": 1, "potc": 1, "on-greedy": 1, "off-greedy": 1, "pkg": min(2, n), "greedy-d": setup.choices or 2}
     return [fixed.get(setup.scheme, n)] * setup.sources
@@ -325,8 +325,4 @@ def _head_sizes(run: _Run, setup: _Setup) -> list[int]:
     settings = setup.settings
     if settings.scheme not in WITH_SKETCH:
         return [0] * setup.sources
-    sketches = [source.sketch for source in run.sources.by_number]
-    return [
-        sum(in_head(sketch, counter, settings.theta) for counter in range(sketch.whole[0]["size"]))
-        for sketch in sketches
-    ]
+    return [head_size(run.sources, i, settings.theta) for i in range(setup.sources)]

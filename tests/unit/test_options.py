@@ -73,7 +73,7 @@ def test_a_scheme_takes_memory_in_proportion_to_its_workers() -> None:
     workers = 2_000
     theta = 1 / (5 * workers)
     settings = Settings(SPLITTING["dchoices"], theta, EPSILON, 0)
-    [source] = new_sources(1, workers, settings, keys=0, capacity=default_capacity(theta)).by_number
+    source = new_sources(1, workers, settings, keys=0, capacity=default_capacity(theta))
     reserved = sum(field.nbytes for field in source if isinstance(field, np.ndarray))
     assert reserved < 20_000 * workers
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._jit import inlined
+from .._jit import inlined, jit
 
 Records = Any
 """A numpy array of records."""
@@ -49,7 +49,7 @@ def count_known(s: Summary, counter: int, weight: int) -> None:
     s.counters[counter]["count"] += weight
 
 
-@inlined
+@jit
 def count_new(s: Summary, weight: int) -> int:
     """Count rows of an item without a counter; return the counter that now stands for it.
 

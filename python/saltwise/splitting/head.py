@@ -15,7 +15,7 @@ from ..sketches.stream_summary import Records, Summary, count_known, count_new
 from .choices import find_optimal_choices
 from .compiled_hash import worker_of
 from .pkg import less_loaded
-from .source import DCHOICES, WCHOICES, Settings, Source, next_in_turn
+from .source import DCHOICES, WCHOICES, Settings, Source, Sources, next_in_turn, source_at
 
 MIN_ROWS = 16
 """A key with fewer messages is never hot: while there are few messages, every key has a large share of them."""
@@ -43,6 +43,16 @@ def in_head(sketch: Summary, counter: int, theta: float) -> bool:
     """Whether the key on this counter is in the head now."""
     count = sketch.counters[counter]["count"]
     return bool(count >= MIN_ROWS and count >= theta * sketch.whole[0]["total"])
+
+
+@jit
+def head_size(sources: Sources, i: int, theta: float) -> int:
+    """Return the number of keys in the head of source i now."""
+    sketch = source_at(sources, i).sketch
+    size = 0
+    for counter in range(sketch.whole[0]["size"]):
+        size += in_head(sketch, counter, theta)
+    return size
 
 
 @inlined
@@ -104,7 +114,7 @@ def _d_choices(source: Source, key: Records, counter: int, load: Int64s) -> int:
     return _least_loaded(source, counter, row, load)
 
 
-@inlined
+@jit
 def _least_loaded_of_all(source: Source, load: Int64s) -> int:
     return _least_loaded(source, len(source.search) - 1, len(source.candidates) - 1, load)
 

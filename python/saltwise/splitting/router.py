@@ -29,8 +29,7 @@ class Router:
     def __init__(self, options: SettledOptions, source: int) -> None:
         self._settings = Settings(SPLITTING[options.strategy], options.theta, options.epsilon, options.choices or 0)
         self._workers = options.workers
-        sources = new_sources(1, options.workers, self._settings, keys=0, capacity=options.capacity, first=source)
-        [self._source] = sources.by_number
+        self._sources = new_sources(1, options.workers, self._settings, keys=0, capacity=options.capacity, first=source)
         self._hash_on = np.empty(options.capacity, np.int64)
         """By counter: the hash of its key."""
 
@@ -42,9 +41,9 @@ class Router:
         known = self._hash_on[: self._counters]
         distinct, inverse = np.unique(np.concatenate([known, hashes]), return_inverse=True)
         ids = inverse.astype(np.int32)
-        source = self._source._replace(counter_of=np.full(len(distinct), -1, np.int32))
-        source.key_on[: len(known)] = ids[: len(known)]
-        source.counter_of[ids[: len(known)]] = np.arange(len(known))
+        sources = self._sources._replace(counter_of=np.full((1, len(distinct)), -1, np.int32))
+        sources.key_on[0, : len(known)] = ids[: len(known)]
+        sources.counter_of[0, ids[: len(known)]] = np.arange(len(known))
         stream = Messages(
             keys=key_table(distinct, self._workers, np.int32(-1)),
             ids=ids[len(known) :],
@@ -53,11 +52,11 @@ class Router:
             workers=np.empty(len(hashes), np.int32),
         )
         sent = np.zeros((1, self._workers), np.int64)
-        run_source(source, 1, stream, settings=self._settings, sent=sent)
-        self._hash_on[: self._counters] = distinct[source.key_on[: self._counters]]
+        run_source(sources, 0, stream, settings=self._settings, sent=sent)
+        self._hash_on[: self._counters] = distinct[sources.key_on[0, : self._counters]]
         return stream.workers
 
     @property
     def _counters(self) -> int:
         """Counters in use."""
-        return int(self._source.sketch.whole[0]["size"])
+        return int(self._sources.sketch.whole[0, 0]["size"])

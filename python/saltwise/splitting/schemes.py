@@ -30,6 +30,7 @@ from .source import (
     Source,
     Sources,
     next_in_turn,
+    source_at,
 )
 
 SPLITTING = {
@@ -81,17 +82,19 @@ class Messages(NamedTuple):
 
 
 @jit
-def run_source(source: Source, number: int, stream: Messages, settings: Settings, sent: Int64s) -> None:
-    """Route the messages of one source that knows only its own messages. Such sources may run side by side.
+def run_source(sources: Sources, i: int, stream: Messages, settings: Settings, sent: Int64s) -> None:
+    """Route the messages of source i, which knows only its own messages. Such sources may run side by side.
 
     Args:
-        source: the source; it is changed.
-        number: of sources.
+        sources: all sources; source i is changed.
+        i: the row of the source in them.
         stream: the messages of all sources.
         settings: the parameters of the run.
         sent: receives the messages of each sample and worker.
     """
     keys, ids, source_of, edges, workers = stream
+    source = source_at(sources, i)
+    number = len(sources.state)
     index = source.state[0]["index"]
     in_turn = len(source_of) == 0
     for j in range(len(edges) - 1):
@@ -124,13 +127,13 @@ def run_together(sources: Sources, stream: Messages, settings: Settings, sent: I
     for j in range(len(edges) - 1):
         for t in range(edges[j], edges[j + 1]):
             if probe > 0 and t % probe == 0:
-                sources.loads[:] = true
-            i = source_of[t] if len(source_of) else t % len(sources.states)
-            load = sources.loads[i] if probe > 0 else true
+                sources.load[:] = true
+            i = source_of[t] if len(source_of) else t % len(sources.state)
+            load = sources.load[i] if probe > 0 else true
             if has_sketch:
-                worker = by_head(sources.by_number[i], keys, ids[t], load=load, settings=settings)
+                worker = by_head(source_at(sources, i), keys, ids[t], load=load, settings=settings)
             else:
-                worker = _route_without_sketch(sources.states[i], keys[ids[t]], load, settings)
+                worker = _route_without_sketch(sources.state[i], keys[ids[t]], load, settings)
             if probe > 0:
                 load[worker] += 1
             true[worker] += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -62,12 +62,8 @@ class Settings(NamedTuple):
     """d; 0 if it is to be solved."""
 
 
-class Sources(NamedTuple):
-    """All sources. Row i of `states` and of `loads` is the state and the load of source i."""
-
-    states: Records
-    loads: Int64s
-    by_number: tuple[Source, ...]
+Sources: TypeAlias = Source
+"""All sources: their `state` has a STATE for each, and every other array one more dimension in front, the source."""
 
 
 def key_table(hashes: Int64s, workers: int, placed: Int32s | np.int32) -> Records:
@@ -90,39 +86,45 @@ def new_sources(number: int, workers: int, settings: Settings, *, keys: int, cap
         capacity: counters of the sketch of each source.
         first: the number of the first source.
     """
-    states = np.zeros(number, STATE)
-    states["index"] = np.arange(first, first + number)
-    states["turn"] = states["index"] % workers
-    states["d"] = min(workers, settings.choices or 2)
-    states["solve_at"] = np.iinfo(np.int64).max if settings.choices else int(np.ceil(1 / settings.theta))
-    loads = np.zeros((number, workers), np.int64)
-    by_number = tuple(
-        _source(states[i : i + 1], loads[i], settings, keys=keys, capacity=capacity) for i in range(number)
-    )
-    return Sources(states, loads, by_number)
-
-
-def _source(state: Records, load: Int64s, settings: Settings, *, keys: int, capacity: int) -> Source:
-    """Return a source. Only a scheme with a sketch gets room for one."""
-    workers = len(load)
     has_sketch = settings.scheme in WITH_SKETCH
     counters = capacity if has_sketch else 1
     lists = min(counters, CANDIDATE_LISTS)
-    search = np.zeros(counters + 1, SEARCH)
-    search[counters]["cursor"] = state[0]["turn"]
-    candidates = np.zeros(lists + 1, CANDIDATES)
-    candidates[lists]["count"] = workers
-    candidate_workers = np.empty((lists + 1, workers), np.int32)
-    candidate_workers[lists] = np.arange(workers)
-    return Source(
+    state = np.zeros(number, STATE)
+    state["index"] = np.arange(first, first + number)
+    state["turn"] = state["index"] % workers
+    state["d"] = min(workers, settings.choices or 2)
+    state["solve_at"] = np.iinfo(np.int64).max if settings.choices else int(np.ceil(1 / settings.theta))
+    search = np.zeros((number, counters + 1), SEARCH)
+    search[:, counters]["cursor"] = state["turn"]
+    candidates = np.zeros((number, lists + 1), CANDIDATES)
+    candidates[:, lists]["count"] = workers
+    candidate_workers = np.empty((number, lists + 1, workers), np.int32)
+    candidate_workers[:, lists] = np.arange(workers)
+    return Sources(
         state=state,
-        load=load,
-        sketch=empty_summary(counters),
-        counter_of=np.full(keys if has_sketch else 1, -1, np.int32),
-        key_on=np.empty(counters, np.int32),
+        load=np.zeros((number, workers), np.int64),
+        sketch=Summary(*(np.repeat(part[np.newaxis], number, axis=0) for part in empty_summary(counters))),
+        counter_of=np.full((number, keys if has_sketch else 1), -1, np.int32),
+        key_on=np.empty((number, counters), np.int32),
         search=search,
         candidates=candidates,
         candidate_workers=candidate_workers,
+    )
+
+
+@inlined
+def source_at(sources: Sources, i: int) -> Source:
+    """Return source i, as views into the arrays of all."""
+    sketch = sources.sketch
+    return Source(
+        state=sources.state[i : i + 1],
+        load=sources.load[i],
+        sketch=Summary(sketch.counters[i], sketch.buckets[i], sketch.whole[i]),
+        counter_of=sources.counter_of[i],
+        key_on=sources.key_on[i],
+        search=sources.search[i],
+        candidates=sources.candidates[i],
+        candidate_workers=sources.candidate_workers[i],
     )
 
 
