@@ -120,7 +120,8 @@ def test_keys_of_which_none_is_too_heavy_need_no_splitting(spark: SparkSession) 
 
 
 def test_without_numpy_the_report_says_what_placements_need(visits: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "saltwise.placement.prediction", None)
+    monkeypatch.delitem(sys.modules, "saltwise.placement.prediction", raising=False)
+    monkeypatch.setitem(sys.modules, "numpy", None)
     report = saltwise.skew_report(visits, "user", partitions=10)
     assert report.placements == {}
     assert report.placement_advice == "Predicting placements needs numpy: run pip install 'saltwise[arrow]'."

@@ -342,6 +342,18 @@ def test_the_next_batch_knows_a_hot_key_of_any_type_at_once(
     assert (second.rows, second.max_rows) == (15, 3)
 
 
+def test_a_batch_knows_the_head_of_the_newest_batches(source: Source, tmp_path: Path) -> None:
+    source.write(["AA"] * 1000)
+    source.write(["UA"] * 1000)
+    source.write(["UA"] * 15)  # too few to make a key hot by themselves
+    grouped = source.stream().skew_groupby("k", strategy="wchoices", partitions=5)
+
+    query = run(grouped.agg(F.max("v")), Sink("update", keys=1), tmp_path / "checkpoint")
+
+    last = saltwise.skew_batches(query)[-1]
+    assert (last.rows, last.max_rows) == (15, 3)
+
+
 def test_a_stream_by_a_key_that_progress_cannot_show_is_left_alone(
     spark: SparkSession, source: Source, tmp_path: Path, capsys: pytest.CaptureFixture[str], with_conf: WithConf
 ) -> None:

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from pyspark.sql import functions as F
 
+from ..._optional import OptionalPackageError, required_by
 from ...errors import SaltwiseValueError
 from ...options import SettledOptions, SkewOptions, settle
 from ...splitting.prediction import PREDICTED, predict
@@ -159,10 +160,18 @@ def skew_report(
         name: predict(shares, name, n, theta=settled.theta, epsilon=settled.epsilon) if rows else 1.0
         for name in PREDICTED
     }
-    placements = _placements(shares, n, settled.theta) if rows else {}
     bound = max(1.0, n * max((share for _, share in shares), default=0.0))
     tail = 1 - math.fsum(share for _, share in shares)
-    deviation = math.sqrt(n * max(0.0, tail) / settled.capacity)
+    placements: dict[str, float] = {}
+    if rows == 0:
+        placement_advice = "There are no rows, so there is nothing to place."
+    else:
+        try:
+            placements = _placements(shares, n, settled.theta)
+            deviation = math.sqrt(n * max(0.0, tail) / settled.capacity)
+            placement_advice = _placement_advice(placements, n, bound=bound, tail=tail, deviation=deviation)
+        except OptionalPackageError as error:
+            placement_advice = str(error)
     return SkewReport(
         keys=tuple(columns.columns),
         rows=rows,
@@ -174,7 +183,7 @@ def skew_report(
         auto=_auto(numbered, n),
         placements=placements,
         lower_bound=bound,
-        placement_advice=_placement_advice(placements, rows, n, bound=bound, tail=tail, deviation=deviation),
+        placement_advice=placement_advice,
     )
 
 
@@ -201,11 +210,13 @@ def _heavy_keys(numbered: DataFrame, settled: SettledOptions) -> tuple[int, list
 
 
 def _placements(shares: list[tuple[int, float]], n: int, theta: float) -> dict[str, float]:
-    """Return the predicted max/mean of each placement; nothing if numpy is not installed."""
-    try:
+    """Return the predicted max/mean of each placement.
+
+    Raises:
+        OptionalPackageError: numpy cannot be imported.
+    """
+    with required_by("Predicting placements", extra="arrow"):
         from ...placement.prediction import predict_placements
-    except ImportError:
-        return {}
     # Structs that differ only in the place of a NULL have the same hash, and are placed together.
     share_of_hash: dict[int, float] = {}
     for key, share in shares:
@@ -213,19 +224,13 @@ def _placements(shares: list[tuple[int, float]], n: int, theta: float) -> dict[s
     return predict_placements([(key, share) for key, share in share_of_hash.items() if share > 0], n, theta)
 
 
-def _placement_advice(
-    placements: dict[str, float], rows: int, n: int, *, bound: float, tail: float, deviation: float
-) -> str:
+def _placement_advice(placements: dict[str, float], n: int, *, bound: float, tail: float, deviation: float) -> str:
     """Return what placement can do, and how exact the prediction is.
 
     Rows whose key is not known have the share `tail`. Their number on a worker has the standard deviation `deviation`,
     as a multiple of the mean. None of these keys has more than 1/capacity of the rows, so the squares of their shares
     add up to tail/capacity at most. A hash gives each worker one n-th of that as variance.
     """
-    if rows == 0:
-        return "There are no rows, so there is nothing to place."
-    if not placements:
-        return "Predicting placements needs numpy: run pip install 'saltwise[arrow]'."
     best = min(placements, key=placements.__getitem__)
     need = (
         f"Splitting is needed to go below {bound:.2f}: the heaviest key alone has that many times the mean of {n} tasks"
