@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 import sys
 from collections.abc import Callable
@@ -120,8 +121,15 @@ def test_keys_of_which_none_is_too_heavy_need_no_splitting(spark: SparkSession) 
 
 
 def test_without_numpy_the_report_says_what_placements_need(visits: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_numpy(name: str, module: Any = None, *more: Any) -> Any:
+        # Spark imports numpy too, if it is there.
+        if name == "numpy" and module["__name__"] == "saltwise.placement.prediction":
+            raise ModuleNotFoundError(name="numpy")
+        return imported(name, module, *more)
+
+    imported = builtins.__import__
     monkeypatch.delitem(sys.modules, "saltwise.placement.prediction", raising=False)
-    monkeypatch.setitem(sys.modules, "numpy", None)
+    monkeypatch.setattr(builtins, "__import__", without_numpy)
     report = saltwise.skew_report(visits, "user", partitions=10)
     assert report.placements == {}
     assert report.placement_advice == "Predicting placements needs numpy: run pip install 'saltwise[arrow]'."
