@@ -343,8 +343,8 @@ def test_the_next_batch_knows_a_hot_key_of_any_type_at_once(
 
 
 def test_a_batch_knows_the_head_of_the_newest_batches(source: Source, tmp_path: Path) -> None:
-    source.write(["AA"] * 1000)
-    source.write(["UA"] * 1000)
+    source.write(["AA"] * 5000)
+    source.write(["UA"] * 5000)
     source.write(["UA"] * 15)  # too few to make a key hot by themselves
     grouped = source.stream().skew_groupby("k", strategy="wchoices", partitions=5)
 
