@@ -42,6 +42,7 @@ class SaltwiseExtensions extends (SparkSessionExtensions => Unit) {
       new Guarded("ObservePlacement")(ObservePlacement(session)))
     extensions.injectPreCBORule(session => new Guarded("RouteStreams")(RouteStreams(session)))
     extensions.injectPreCBORule(session => new Guarded("BalanceStates")(BalanceStates(session)))
+    extensions.injectPreCBORule(_ => new Guarded("NoteLimits")(NoteLimits))
     // Where Spark chooses operators. No query is planned before this, so the reports begin here.
     extensions.injectPlannerStrategy { session =>
       OrStock("Reports", ())(Reports.follow(session))
@@ -49,6 +50,8 @@ class SaltwiseExtensions extends (SparkSessionExtensions => Unit) {
     }
     extensions.injectPlannerStrategy(session =>
       new GuardedStrategy("ObserveAggregates")(ObserveAggregates(session)))
+    extensions.injectPlannerStrategy(session =>
+      new GuardedStrategy("PlanRepartition")(PlanRepartition(session)))
     // The nodes that the rules above have put into the plan, which Spark does not know.
     extensions.injectPlannerStrategy(_ => new GuardedStrategy("PlanHint")(PlanHint))
     extensions.injectPlannerStrategy(_ => new GuardedStrategy("PlanLeftAlone")(PlanLeftAlone))

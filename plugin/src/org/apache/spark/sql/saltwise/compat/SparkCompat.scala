@@ -12,6 +12,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LogicalPlan}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.exchange._
+import org.apache.spark.sql.execution.python.MapInBatchExec
 import org.apache.spark.sql.execution.streaming.state.StateStoreCoordinatorRef
 import org.apache.spark.sql.execution.streaming.state.StateStoreProviderId
 import org.apache.spark.sql.internal.{SessionState, SharedState, SQLConf}
@@ -160,6 +161,10 @@ object SparkCompat {
       .getMethod("reportActiveInstance", classOf[StateStoreProviderId],
         classOf[String], classOf[String], classOf[Seq[_]])
       .invoke(coordinator, store, host, executor, Nil)
+
+  /** Whether the tasks of this node's stage start together. Its field is hidden from Scala. */
+  def isBarrier(node: MapInBatchExec): Boolean =
+    node.getClass.getMethod("isBarrier").invoke(node).asInstanceOf[Boolean]
 
   private type Parameter = (Class[_], AnyRef)
   private val NoOption: Parameter = classOf[Option[_]] -> None

@@ -5,7 +5,7 @@ import scala.collection.mutable
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
-import org.apache.spark.sql.types.BinaryType
+import org.apache.spark.sql.types.{BinaryType, DataType, ObjectType}
 
 /**
  * The rows that a map task sends for the aggregates of `first`: the key, the columns that the
@@ -14,9 +14,10 @@ import org.apache.spark.sql.types.BinaryType
  * Only arguments travel, not the columns that they are computed from:
  * `percentile_approx(length(body), 0.5) FILTER (WHERE ok)` sends the length and the filter. The
  * argument becomes `IF(ok, length(body), NULL)`, because Spark evaluates it only for rows that pass
- * the filter. If a function does not evaluate an argument for every row, its columns travel
- * instead, because the argument might fail for the other rows. This holds for all arguments but the
- * first, and for all arguments of a declarative function.
+ * the filter. If a function may not evaluate an argument for every row, its columns travel instead,
+ * because the argument might fail for the other rows: `max_by(10 / v, if(v = 0, NULL, t), 3)` does
+ * not divide by 0. So an argument travels only if it is the first one of an imperative function,
+ * and the others are constants. An object of the JVM, which typed aggregators take, never does.
  *
  * @param keys       the keys
  * @param columns    the expressions that make these rows from the rows of `first`, without the
@@ -56,11 +57,14 @@ object RawRows {
       function: ImperativeAggregate,
       filter: Option[Expression],
       columns: Columns): AggregateFunction = function.children match {
-    case argument +: others if !argument.foldable && !argument.isInstanceOf[Attribute] =>
+    case argument +: others if !argument.foldable && !argument.isInstanceOf[Attribute] &&
+        others.forall(_.foldable) && !argument.dataType.existsRecursively(isObject) =>
       val evaluated = filter.fold(argument)(If(_, argument, Literal(null, argument.dataType)))
       function.withNewChildren(columns.as(evaluated) +: others).asInstanceOf[AggregateFunction]
     case _ => function
   }
+
+  private def isObject(dataType: DataType): Boolean = dataType.isInstanceOf[ObjectType]
 
   /** The columns of the rows, beside the keys. */
   private final class Columns(first: BaseAggregateExec) {

@@ -37,10 +37,13 @@ import org.apache.spark.sql.saltwise.split._
 final case class RewriteSkewGroupBys(adaptive: Boolean) extends Rule[SparkPlan] {
 
   override def apply(plan: SparkPlan): SparkPlan = {
-    val asGiven = rewriteAll(plan, (options, _) => options)
+    val planned = AskedPartitionsExec.afterExchanges(plan)
+    val asGiven = rewriteAll(planned, (options, _) => options)
     // An operator above, such as a join, may need as many partitions as its other side has.
-    if (!givesWorkers(plan) || ValidateRequirements.validate(asGiven)) asGiven
-    else rewriteAll(plan, _.withWorkersOfSpark(_))
+    val rewritten =
+      if (!givesWorkers(planned) || ValidateRequirements.validate(asGiven)) asGiven
+      else rewriteAll(planned, _.withWorkersOfSpark(_))
+    AskedPartitionsExec.whereUndecided(rewritten)
   }
 
   private def givesWorkers(plan: SparkPlan): Boolean = plan.exists {

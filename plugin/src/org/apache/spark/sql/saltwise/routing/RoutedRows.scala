@@ -58,8 +58,12 @@ object RoutedRows {
   private def unstableRows(rows: LogicalPlan): Option[String] =
     if (StableColumns.staysInPlace(rows)) None else {
       val stable = StableColumns(rows)
-      rows.output.find(!stable.contains(_)).map(column =>
-        s"a task that runs again may compute a different ${column.name}, and a strategy that " +
-          "looks at earlier rows would then choose other workers; use strategy hash, or hot=")
+      val differs = rows.output.find(!stable.contains(_)) match {
+        case Some(column) => Some(s"compute a different ${column.name}")
+        case None if !StableColumns.sameStableRows(rows) => Some("keep other rows")
+        case None => None
+      }
+      differs.map(what => s"a task that runs again may $what, and a strategy that looks at earlier " +
+        "rows would then choose other workers; use strategy hash, or hot=")
     }
 }

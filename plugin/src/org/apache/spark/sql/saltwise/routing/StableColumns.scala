@@ -73,35 +73,46 @@ object StableColumns {
    * Whether a second run has the same rows, or the same groups. Their order may differ, and so may
    * results of aggregates that depend on the order.
    */
-  def sameRows(plan: LogicalPlan): Boolean = staysInPlace(plan) || (plan match {
-    case project: Project => project.projectList.forall(_.deterministic) && sameRows(project.child)
-    case filter: Filter => repeats(filter.condition, apply(filter.child)) && sameRows(filter.child)
-    case join: Join =>
-      val stable = AttributeSet(join.children.flatMap(apply(_)))
-      join.condition.forall(repeats(_, stable)) && join.children.forall(sameRows)
-    case generate: Generate =>
-      repeats(generate.generator, apply(generate.child)) && sameRows(generate.child)
-    case aggregate: Aggregate =>
-      val stable = apply(aggregate.child)
-      val filters = aggregate.aggregateExpressions.flatMap(_.collect {
-        case e: AggregateExpression => e.filter
-      }).flatten
-      staysInPlace(aggregate.child) ||
-        ((aggregate.groupingExpressions ++ filters).forall(repeats(_, stable)) &&
-          sameRows(aggregate.child))
-    case window: Window =>
-      val functions = window.windowExpressions.flatMap(_.collect { case w: WindowExpression => w })
-      functions.forall(isOfWholePartition) &&
-        window.partitionSpec.forall(repeats(_, apply(window.child))) && sameRows(window.child)
-    case rows: RepartitionByExpression =>
-      rows.partitionExpressions.forall(repeats(_, apply(rows.child))) && sameRows(rows.child)
-    case python: BaseEvalPython => python.udfs.forall(_.deterministic) && sameRows(python.child)
-    case stage: LogicalQueryStage => sameRows(stage.logicalPlan)
-    case cached: InMemoryRelation => logical(cached).exists(sameRows)
-    case _: Expand | _: Sort | _: Repartition | _: Union | _: RebalancePartitions |
-        _: SkewGroupByHint | _: EventTimeWatermark => plan.children.forall(sameRows)
-    case _ => false
-  })
+  def sameRows(plan: LogicalPlan): Boolean = sameRows(plan, window =>
+    window.windowExpressions.flatMap(_.collect { case w: WindowExpression => w })
+      .forall(isOfWholePartition) &&
+      window.partitionSpec.forall(repeats(_, apply(window.child))))
+
+  /**
+   * Whether a second run has the same rows as far as their stable columns show. A window adds
+   * columns that are not stable. A filter of these, a LIMIT and a sample keep other rows.
+   */
+  def sameStableRows(plan: LogicalPlan): Boolean = sameRows(plan, _ => true)
+
+  private def sameRows(plan: LogicalPlan, sameIn: Window => Boolean): Boolean = {
+    def same(plan: LogicalPlan): Boolean = staysInPlace(plan) || (plan match {
+      case project: Project => project.projectList.forall(_.deterministic) && same(project.child)
+      case filter: Filter => repeats(filter.condition, apply(filter.child)) && same(filter.child)
+      case join: Join =>
+        val stable = AttributeSet(join.children.flatMap(apply(_)))
+        join.condition.forall(repeats(_, stable)) && join.children.forall(same)
+      case generate: Generate =>
+        repeats(generate.generator, apply(generate.child)) && same(generate.child)
+      case aggregate: Aggregate =>
+        val stable = apply(aggregate.child)
+        val filters = aggregate.aggregateExpressions.flatMap(_.collect {
+          case e: AggregateExpression => e.filter
+        }).flatten
+        staysInPlace(aggregate.child) ||
+          ((aggregate.groupingExpressions ++ filters).forall(repeats(_, stable)) &&
+            same(aggregate.child))
+      case window: Window => sameIn(window) && same(window.child)
+      case rows: RepartitionByExpression =>
+        rows.partitionExpressions.forall(repeats(_, apply(rows.child))) && same(rows.child)
+      case python: BaseEvalPython => python.udfs.forall(_.deterministic) && same(python.child)
+      case stage: LogicalQueryStage => same(stage.logicalPlan)
+      case cached: InMemoryRelation => logical(cached).exists(same)
+      case _: Expand | _: Sort | _: Repartition | _: Union | _: RebalancePartitions |
+          _: SkewGroupByHint | _: EventTimeWatermark => plan.children.forall(same)
+      case _ => false
+    })
+    same(plan)
+  }
 
   /** Whether all rows of a partition get the same value. */
   private def isOfWholePartition(function: WindowExpression): Boolean =

@@ -5,9 +5,11 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive._
-import org.apache.spark.sql.execution.exchange.ValidateRequirements
+import org.apache.spark.sql.execution.exchange.{Exchange, ValidateRequirements}
+import org.apache.spark.sql.execution.python.MapInBatchExec
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.saltwise.SkewOptions
+import org.apache.spark.sql.saltwise.compat.SparkCompat
 import org.apache.spark.sql.saltwise.local.CombineExec
 import org.apache.spark.sql.saltwise.plan.AggregatePhases
 
@@ -44,13 +46,27 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
     undecided.foldLeft(plan) { (before, split) =>
       def replaced(decision: SparkPlan): SparkPlan =
         before.transformDown { case node if node eq split => decision }
-      val decisions = decisionsFor(split).map(replaced)
-      decisions.find(isValid(_, before)).orElse(decisions.lastOption).getOrElse(before)
+      val decisions = decisionsFor(split)
+      decisions.find { decision =>
+        val after = replaced(decision)
+        // The plan before may lack something elsewhere, so it proves nothing about a decision.
+        val fits = decision.outputPartitioning == split.outputPartitioning ||
+          ValidateRequirements.validate(after)
+        fits && !after.exists(isBarrierOverUnion)
+      }.orElse(decisions.lastOption).fold(before)(replaced)
     }
   }
 
-  private def isValid(plan: SparkPlan, before: SparkPlan): Boolean =
-    ValidateRequirements.validate(plan) || !ValidateRequirements.validate(before)
+  /** Spark starts the tasks of a barrier stage together, and allows no union in it. */
+  private def isBarrierOverUnion(plan: SparkPlan): Boolean = plan match {
+    case node: MapInBatchExec => SparkCompat.isBarrier(node) && readsUnion(node)
+    case _ => false
+  }
+
+  private def readsUnion(plan: SparkPlan): Boolean = plan match {
+    case _: Exchange | _: QueryStageExec => false
+    case node => node.isInstanceOf[UnionExec] || node.children.exists(readsUnion)
+  }
 
   /**
    * The plans in place of `split`, the best one first. The last one has the partitioning that the

@@ -1,0 +1,62 @@
+"""Typed Datasets, whose columns have types of the JVM: the answers of stock Spark."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+from tests.agree import toggled
+
+from saltwise._java import find_java
+
+if TYPE_CHECKING:
+    from tests.agree import WithConf
+
+pytestmark = pytest.mark.classic("call Scala")
+
+EVENTS = "SELECT string(id % 10) AS k, id % 7 AS v FROM range(0, 2000, 1, 2)"
+
+
+@pytest.fixture(scope="module")
+def typed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The queries of Typed.scala, compiled by the compiler that pyspark carries."""
+    jars = Path(pyspark.__file__).parent / "jars" / "*"
+    jar = tmp_path_factory.mktemp("typed") / "typed.jar"
+    source = Path(__file__).with_name("Typed.scala")
+    scalac = ["-Xss4m", "-cp", str(jars), "scala.tools.nsc.Main", "-usejavacp", "-d", str(jar), str(source)]
+    subprocess.run([find_java().path, *scalac], check=True, capture_output=True)
+    spark.sql(f"ADD JAR '{jar}'")
+    spark.sql(EVENTS).createOrReplaceTempView("events")
+    jvm: Any = spark._jvm
+    return jvm.saltwise.test.Typed
+
+
+@pytest.mark.parametrize(
+    ("strategy", "adaptive"),
+    [
+        ("auto", True),
+        ("local", True),
+        ("split", True),
+        ("auto", False),
+        pytest.param("local", False, marks=pytest.mark.full),
+        pytest.param("dchoices", True, marks=pytest.mark.full),
+    ],
+)
+def test_typed_columns_have_the_answers_of_stock(
+    spark: SparkSession, with_conf: WithConf, typed: Any, strategy: str, adaptive: bool
+) -> None:
+    def answers() -> list[str]:
+        return str(typed.answers(spark._jsparkSession)).splitlines()
+
+    conf = {"spark.sql.adaptive.enabled": adaptive}
+    with with_conf(conf):
+        stock = answers()
+    with with_conf(conf | toggled({"strategy": strategy, "auto.smallInput": 0, "partitions": 4})):
+        ours = answers()
+
+    assert len(stock) == 9
+    assert ours == stock
