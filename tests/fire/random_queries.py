@@ -30,6 +30,7 @@ import pandas as pd
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.functions import pandas_udf
+from tests.fire.reading import LAYOUT, PARTITIONS, READINGS, SAME_LAYOUT
 
 import saltwise
 from saltwise.spark.compat import physical_plan
@@ -137,6 +138,14 @@ OF_ALL = ["count({x})", "collect_list({x})", "max_by({x}, {row})", "min_by({x}, 
 OF_ORDERED = ["min({x})", "max({x})"]
 OF_DISTINCT = ["count(DISTINCT {x})", "array_agg(DISTINCT {x})"]
 """A query that has one of these is left alone, so they are rare."""
+OF_GUARDED = [
+    # Under ANSI, each fails for a row whose argument it does not evaluate in stock.
+    "max_by(double(10 / {y}), if({y} = 0, NULL, {row}))",
+    "sum(if({y} = 0, NULL, double(10 / {y})))",
+    "percentile(double(10 / {y}), 0.5, if({y} = 0, 0, 1))",
+    "count(if({y} > 1, 10 / ({y} - 1), NULL))",
+    "regr_count(if({y} = 0, NULL, {y}), if({y} = 0, 1, 10 / {y}))",
+]
 OF_SETS = ["collect_set({x})", "size(collect_set({x}){f})"]
 OF_NUMBERS = [
     "sum({x})",
@@ -185,6 +194,23 @@ OF_SPARK_4 = {
     "string": ["listagg({x}, ',') WITHIN GROUP (ORDER BY {x})", "mode({x}, true)"],
     "int": ["mode({x}, true)", "mode() WITHIN GROUP (ORDER BY {x})"],
 }
+
+# What a group makes of its parts, and how these are merged. {p} is the column of the parts.
+OF_ANY_PARTS = [
+    ("count({x})", "sum({p})"),
+    ("collect_list({x})", "flatten(collect_list({p}))"),
+    ("count_if({x} IS NULL)", "sum({p})"),
+]
+OF_ORDERED_PARTS = [
+    ("min({x})", "min({p})"),
+    ("max({x})", "max({p})"),
+    ("collect_set({x})", "array_distinct(flatten(collect_list({p})))"),
+]
+OF_NUMBER_PARTS = [
+    ("sum({x})", "sum({p})"),
+    ("bit_xor({x})", "bit_xor({p})"),
+    ("bit_or({x})", "bit_or({p})"),
+]
 
 CONDITIONS = {
     "string": ["{} <> 'a'", "{} IS NOT NULL", "length({}) < 2"],
@@ -269,6 +295,12 @@ class Query:
     sql: str
     per_group: bool = False
     """Whether a function of Python gets each group of k whole."""
+    reading: str = "collect"
+    """How it is read: one of READINGS."""
+    by: str = ""
+    """The column that the reading goes by."""
+    in_parts: str = ""
+    """The same query in parts that are merged by hand; empty for most queries."""
 
 
 class Generator:
@@ -287,14 +319,64 @@ class Generator:
             return self.per_group(self.relation(1))
         if shape < 0.04:
             return self.python_aggregate(self.relation(1))
+        if shape < 0.14:
+            return self.in_parts(self.relation(2))
+        if shape < 0.18:
+            return self.of_fewer_rows(self.relation(1))
         found = self.grouped(self.relation(2))
-        if shape < 0.2:
+        if shape < 0.3:
             found = self.grouped(self.named(found))
-        elif shape < 0.3:
-            found = self.windowed(self.named(found))
         elif shape < 0.4:
+            found = self.windowed(self.named(found))
+        elif shape < 0.5:
             found = self.set_operation(self.named(found), self.named(self.grouped(self.relation(1))))
-        return Query(found.sql)
+        columns = self.without(found, *UNORDERED)
+        if not columns or self.random.random() < 0.6:
+            return Query(found.sql)
+        return Query(found.sql, reading=self.random.choice([*READINGS]), by=self.random.choice(columns))
+
+    def in_parts(self, one: Relation) -> Query:
+        """Return a query that groups all rows, and one that groups them in parts and merges what it gets.
+
+        Either a predicate makes the parts, where it is true, false and NULL (Rigger and Su, "Finding Bugs in Database
+        Systems via Query Partitioning", OOPSLA 2020), or a number cuts the rows.
+        """
+        column = self.random.choice(self.without(one, *UNORDERED))
+        key, name = self.key(column, one.columns[column])[0], self.name()
+        calls = []
+        for value in self.random.sample([*one.columns], min(len(one.columns), 4)):
+            kind = one.columns[value]
+            chosen = OF_ANY_PARTS + (OF_ORDERED_PARTS if not kind.holds(*UNORDERED, *FLOATS) else [])
+            chosen = chosen + (OF_NUMBER_PARTS if kind.name == "int" else [])
+            call, merge = self.random.choice(chosen)
+            calls.append((call.format(x=value), merge.format(p=f"p{len(calls)}")))
+        partial = ", ".join(f"{call} AS p{number}" for number, (call, _) in enumerate(calls))
+        condition = self.simple_condition(one)
+        conditions = [condition, f"NOT ({condition})", f"({condition}) IS NULL"]
+        if one.row and self.random.random() < 0.5:
+            conditions = [f"{one.row} % 3 = 0", f"{one.row} % 3 <> 0", f"{one.row} IS NULL"]
+        rows = f"(SELECT {', '.join(one.columns)}, {key} AS {name} FROM {one.sql})"
+        parts = " UNION ALL ".join(
+            f"SELECT {name}, {partial} FROM {rows} WHERE {c} GROUP BY {name}" for c in conditions
+        )
+        merged = ", ".join(merge for _, merge in calls)
+        whole = f"SELECT {name}, {partial} FROM {rows} GROUP BY {name}"
+        return Query(whole, in_parts=f"SELECT {name}, {merged} FROM ({parts}) GROUP BY {name}")
+
+    def of_fewer_rows(self, one: Relation) -> Query:
+        """Return a query over rows of which ties, a limit or a sample keep some: how many is certain, which is not."""
+        key, order = (self.random.choice(self.without(one, *UNORDERED)) for _ in range(2))
+        ties = f"SELECT {key} AS k, row_number() OVER (PARTITION BY {key} ORDER BY {order}) AS n FROM {one.sql}"
+        limit = f"SELECT 'all' AS k, {key} AS n FROM {one.sql} LIMIT {self.random.choice([1, 50])}"
+        return Query(
+            self.random.choice(
+                [
+                    f"SELECT k, count(*), size(collect_list(n)) FROM ({ties}) WHERE n <= 3 GROUP BY k",
+                    f"SELECT k, count(*) FROM ({limit}) GROUP BY k",
+                    f"SELECT k, max(n), sort_array(collect_set(n)) FROM ({ties}) GROUP BY k",
+                ]
+            )
+        )
 
     def confs(self) -> dict[str, str]:
         """Return confs of Spark, for all sides."""
@@ -531,7 +613,7 @@ class Generator:
             calls = calls + OF_ORDERED + (OF_SETS if not kind.holds(*FLOATS) else [])
         if kind.name in NUMBERS:
             calls = calls + OF_NUMBERS + (OF_NUMBERS_IN_SPARK_4 if self.spark_4 else [])
-            calls = calls + (OF_WHOLE_NUMBERS if kind.name in ("int", "bigint") else [])
+            calls = calls + (OF_WHOLE_NUMBERS if kind.name in ("int", "bigint") else []) + OF_GUARDED
         call = self.random.choice([call for call in calls if one.row or "{row}" not in call])
         made = kind if call in OF_ORDERED and not kind.holds(*FLOATS) else None
         where = f" FILTER (WHERE {self.simple_condition(one)})" if self.random.random() < 0.2 else ""
@@ -599,7 +681,7 @@ def run(spark: SparkSession, query: Query, values: dict[str, str]) -> tuple[Answ
             df = spark.sql(query.sql)
             if query.per_group:
                 df = df.groupBy("k").applyInPandas(size, "n bigint, v bigint")
-            return [tuple(row) for row in df.collect()], physical_plan(df)
+            return READINGS[query.reading](df, query.by), physical_plan(df)
         except SPARK_ERRORS as error:
             return error_class(error), ""
 
@@ -627,7 +709,7 @@ def difference(stock: Answer, ours: Answer) -> str:
 
 def started() -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = SparkSession.builder.master(f"local[{PARTITIONS}]").config("spark.ui.enabled", "false")
     spark = saltwise.configure(builder.config("spark.ui.showConsoleProgress", "false")).getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     return spark
@@ -647,19 +729,29 @@ def check(spark: SparkSession, seed: int, numbers: range, by_turns: bool = False
             make_views(spark, made)
         generator = Generator(seed, number, [table.columns for table in made], spark_4)
         query, shared, stock = generator.query(), generator.confs(), generator.stock()
+        if query.reading in SAME_LAYOUT:
+            shared |= LAYOUT
         answer, _ = run(spark, query, shared | {"spark.saltwise.mode": stock})
         counts["queries"] += 1
         counts["refused"] += isinstance(answer, str)
+        counts["in parts"] += bool(query.in_parts)
         ran, different = set(), False
         sides = generator.ours()
+        if query.reading in SAME_LAYOUT:  # a number of partitions that the user gives is another layout
+            for side in sides:
+                side.pop("spark.saltwise.partitions", None)
         for ours in [sides[number % len(sides)]] if by_turns else sides:
             rewritten, plan = run(spark, query, shared | ours)
             ran |= {name for name, text in PLANS.items() if text in plan}
             ran |= {f"{strategy}: SkewRoute" for strategy in _ROUTE.findall(plan)}
             found = difference(answer, rewritten)
+            if not found and query.in_parts:
+                parts, _ = run(spark, replace(query, sql=query.in_parts), shared | ours)
+                found = difference(rewritten, parts)
             if found:
                 different = True
-                wrong.append(f"query {number} of seed {seed}: {found}\n{query.sql}\n{shared | ours}")
+                how = f"{query.reading} {query.by} {query.in_parts}".strip()
+                wrong.append(f"query {number} of seed {seed}: {found}\n{query.sql}\n{how}\n{shared | ours}")
         counts.update(ran if ran - {"left alone"} else ran | {NOTHING})
         counts["different"] += different
     return counts, wrong

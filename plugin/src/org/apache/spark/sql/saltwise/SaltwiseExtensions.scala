@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan}
 import org.apache.spark.sql.saltwise.compat.SparkLinks
 import org.apache.spark.sql.saltwise.placement.{ObservePlacement, PlaceGroups, PlanPlaced}
 import org.apache.spark.sql.saltwise.plan._
-import org.apache.spark.sql.saltwise.report.Reports
+import org.apache.spark.sql.saltwise.report.FollowQueries
 import org.apache.spark.sql.saltwise.routing.OrderRowsOfSkewWorkers
 import org.apache.spark.sql.saltwise.split._
 import org.apache.spark.sql.saltwise.state.BalanceStates
@@ -36,6 +36,8 @@ class SaltwiseExtensions extends (SparkSessionExtensions => Unit) {
       new Guarded("ResolveSkewGroupByHint")(ResolveSkewGroupByHint))
     // Together with column pruning and filter pushdown, because the hint must not stop them.
     extensions.injectOptimizerRule(_ => new Guarded("LiftSkewGroupByHint")(LiftSkewGroupByHint))
+    // Before the rules below put other nodes in place of the hints.
+    extensions.injectPreCBORule(session => new Guarded("FollowQueries")(FollowQueries(session)))
     // After column pruning and filter pushdown, because placement would stop them.
     extensions.injectPreCBORule(session => new Guarded("PlaceGroups")(PlaceGroups(session)))
     extensions.injectPreCBORule(session =>
@@ -43,11 +45,9 @@ class SaltwiseExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectPreCBORule(session => new Guarded("RouteStreams")(RouteStreams(session)))
     extensions.injectPreCBORule(session => new Guarded("BalanceStates")(BalanceStates(session)))
     extensions.injectPreCBORule(_ => new Guarded("NoteLimits")(NoteLimits))
-    // Where Spark chooses operators. No query is planned before this, so the reports begin here.
-    extensions.injectPlannerStrategy { session =>
-      OrStock("Reports", ())(Reports.follow(session))
-      new GuardedStrategy("SkewAggregation")(SkewAggregation(session))
-    }
+    // Where Spark chooses operators.
+    extensions.injectPlannerStrategy(session =>
+      new GuardedStrategy("SkewAggregation")(SkewAggregation(session)))
     extensions.injectPlannerStrategy(session =>
       new GuardedStrategy("ObserveAggregates")(ObserveAggregates(session)))
     extensions.injectPlannerStrategy(session =>

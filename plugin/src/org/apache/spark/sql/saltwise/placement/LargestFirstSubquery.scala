@@ -1,14 +1,14 @@
 package org.apache.spark.sql.saltwise.placement
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Expression, Literal}
+import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.saltwise.{OffGreedy, SaltwiseConf, SaltwiseException, SkewOptions}
 import org.apache.spark.sql.saltwise.compat.SparkCompat
 import org.apache.spark.sql.saltwise.plan.GroupingKeys
 import org.apache.spark.sql.saltwise.sketch.SpaceSavingAgg
-import org.apache.spark.sql.types.NumericType
+import org.apache.spark.sql.types.{DoubleType, NumericType}
 
 /**
  * The subquery that finds the heavy keys of some rows and places them by [[LargestFirst]]. It runs
@@ -36,16 +36,22 @@ private[placement] final class LargestFirstSubquery(session: SparkSession, conf:
       if (runs) SparkCompat.state(session).optimizer.execute(pass) else pass)
   }
 
-  /** What a row adds to the cost of its key. */
+  /** What a row adds to the cost of its key. A number that is no cost adds 0. */
   private def weight(cost: String, rows: LogicalPlan): Expression = cost match {
     case "rows" | SquaredRows => SpaceSavingAgg.OneRow
     case "bytes" => RowBytes(rows.output)
     case name =>
-      rows.output
+      val column = rows.output
         .find(c => conf.resolver(c.name, name) && c.dataType.isInstanceOf[NumericType])
         .getOrElse(throw new SaltwiseException(
           s"placement.cost is '$name'; it must be rows, bytes, $SquaredRows, or a column of " +
             s"numbers that the query reads: ${rows.output.map(_.name).mkString(", ")}."))
+      val number = Cast(column, DoubleType)
+      val isCost = And(
+        GreaterThanOrEqual(number, Literal(0.0)),
+        LessThanOrEqual(number, Literal(SpaceSavingAgg.MaxWeight)))
+      // Balance is no reason to end a query. Of NULL, the condition is NULL.
+      If(isCost, number, Literal(0.0))
   }
 }
 

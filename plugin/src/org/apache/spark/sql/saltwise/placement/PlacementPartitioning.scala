@@ -1,6 +1,7 @@
 package org.apache.spark.sql.saltwise.placement
 
 import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.saltwise.plan.ReportedPartitioning
 
@@ -24,7 +25,10 @@ final class PlacementPartitioning(keys: Seq[Expression], workers: Int, val worke
   override def satisfies0(required: Distribution): Boolean = required match {
     // The states that streaming keeps from batch to batch are partitioned by Spark's hash.
     case _: StatefulOpClusteredDistribution => false
-    case _ => super.satisfies0(required)
+    // A window asks for its float keys in the form in which Spark compares them. So does the hash
+    // of the key, by which the function places it.
+    case _ => super.satisfies0(required) ||
+      HashPartitioning(keys.map(NormalizeFloatingNumbers.normalize), workers).satisfies(required)
   }
 
   override def createShuffleSpec(distribution: ClusteredDistribution): ShuffleSpec =

@@ -3,6 +3,7 @@ package org.apache.spark.sql.saltwise.plan
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LogicalPlan}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.saltwise.SkewOptions
 import org.apache.spark.sql.saltwise.compat.SparkCompat
@@ -21,8 +22,11 @@ object GroupBy {
     case _ => None
   }
 
-  private def isDecided(rows: LogicalPlan): Boolean =
-    rows.isInstanceOf[Placed] || rows.isInstanceOf[LeftAlone]
+  private def isDecided(rows: LogicalPlan): Boolean = rows match {
+    case _: Placed | _: LeftAlone => true
+    case stage: LogicalQueryStage => isDecided(stage.logicalPlan)
+    case _ => false
+  }
 }
 
 /**

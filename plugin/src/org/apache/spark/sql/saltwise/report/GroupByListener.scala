@@ -63,7 +63,7 @@ private[report] final class GroupByListener(context: SparkContext, ledger: Ledge
       val groups = events(end, started, stages)
       groups.filter(group => started.mode(end.qe) != SaltwiseConf.Off ||
         group.strategy.nonEmpty || group.reason.nonEmpty).foreach(context.listenerBus.post)
-      groups.headOption.filterNot(_.failed).foreach { group =>
+      groups.headOption.filterNot(_.failed || started.isMeasurement).foreach { group =>
         val run = Ledger.Run(group.millis, stages.map(_.bytes).sum)
         ledger.add(group.fingerprint, group.description, groups.exists(_.strategy.nonEmpty), run)
       }
@@ -99,6 +99,9 @@ private[report] final class GroupByListener(context: SparkContext, ledger: Ledge
 private[report] object GroupByListener {
   /** Spark's name of the metric that counts the rows which a task reads from a shuffle. */
   private val RecordsRead = "records read"
+
+  /** The conf that the Python package sets while it measures a query. */
+  private val Measured = SaltwiseConf.Prefix + "measured"
 
   private val MaxHotKeys = 10
   private val MaxText = 500
@@ -154,6 +157,9 @@ private[report] object GroupByListener {
    * @param confs the confs of its session when it began. They may have changed when it ends.
    */
   private final case class Execution(description: String, time: Long, confs: Map[String, String]) {
+    /** Whether Saltwise itself ran the query, to measure it. */
+    def isMeasurement: Boolean = confs.contains(Measured)
+
     def mode(query: QueryExecution): String = SaltwiseConf.mode(key =>
       confs.get(key).orElse(query.sparkSession.sharedState.conf.getOption(key)))
   }

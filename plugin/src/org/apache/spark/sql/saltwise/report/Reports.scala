@@ -41,7 +41,7 @@ object Reports {
   def balanced(context: SparkContext, run: String, json: String): Unit =
     if (ledgers.containsKey(context)) context.listenerBus.post(StateLoads.of(run, json))
 
-  /** Follows an application from the first plan that is made in it. Each plan calls this. */
+  /** Follows the application of a session from now on. Another call changes nothing. */
   def follow(session: SparkSession): Unit = {
     val context = session.sparkContext
     if (!ledgers.containsKey(context) && !context.isStopped &&

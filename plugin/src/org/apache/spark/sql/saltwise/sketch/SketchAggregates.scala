@@ -120,7 +120,7 @@ final case class SpaceSavingAgg(
       case _ => Double.NaN
     }
     if (!(weight >= 0 && weight <= SpaceSavingAgg.MaxWeight)) {
-      throw new SaltwiseException(s"the weight of a row, ${weightExpression.sql}, is " +
+      throw new SaltwiseException("the weight of a row is " +
         s"${weightExpression.eval(row)}; it must be a number from 0 to 2^53.")
     }
     math.ceil(weight).toLong
@@ -140,7 +140,7 @@ object SpaceSavingAgg {
   val OneRow: Expression = Literal(1)
 
   /** 2^53: a double is exact up to this number. */
-  private val MaxWeight = (1L << 53).toDouble
+  val MaxWeight = (1L << 53).toDouble
 }
 
 /** space_saving_merge(sketch): one sketch of all rows that the sketches counted. Ignores NULLs. */
