@@ -42,6 +42,13 @@ def test_the_targets_and_the_scripts_that_pages_name_exist() -> None:
             assert (ROOT / script).is_file(), f"{page}: {script}"
 
 
+def test_each_sentence_of_the_contracts_names_a_test_that_exists() -> None:
+    named = re.findall(r"^\| .* \| (?:`(test_\w+)`|–) \|$", PAGES["docs/concepts/contracts.md"], re.MULTILINE)
+    tests = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    assert len(named) > 12
+    assert [name for name in named if name and f"def {name}(" not in tests] == []
+
+
 def test_the_readme_is_short() -> None:
     assert len(README.read_text().splitlines()) <= 130
 

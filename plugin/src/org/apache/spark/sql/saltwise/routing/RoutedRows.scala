@@ -59,11 +59,13 @@ object RoutedRows {
     if (StableColumns.staysInPlace(rows)) None else {
       val stable = StableColumns(rows)
       val differs = rows.output.find(!stable.contains(_)) match {
-        case Some(column) => Some(s"compute a different ${column.name}")
-        case None if !StableColumns.sameStableRows(rows) => Some("keep other rows")
+        case Some(column) =>
+          Some(s"a task that runs again may compute a different ${column.name}")
+        case None if !StableColumns.sameStableRows(rows) =>
+          Some("a task that runs again may keep other rows")
         case None => None
       }
-      differs.map(what => s"a task that runs again may $what, and a strategy that looks at earlier " +
-        "rows would then choose other workers; use strategy hash, or hot=")
+      differs.map(_ + ", and a strategy that looks at earlier rows would then choose other " +
+        "workers; use strategy hash, or hot=")
     }
 }
