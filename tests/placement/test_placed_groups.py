@@ -27,6 +27,7 @@ from saltwise.streams import zipf_shares
 
 if TYPE_CHECKING:
     from tests.agree import Agree, WithConf
+    from tests.conftest import SaltwiseLines
 
 pytestmark = pytest.mark.usefixtures("any_input_is_large")
 
@@ -202,3 +203,19 @@ def test_keys_are_placed_by_what_they_cost(spark: SparkSession, cost: str) -> No
     placed = skew_groupby(df, "k", partitions=2, cost=cost).applyInPandas(located, LOCATED).collect()
     alone = next(row["partition"] for row in placed if row["k"] == 0)
     assert [row["k"] for row in placed if row["partition"] == alone] == [0]
+
+
+@pytest.mark.parametrize("not_a_cost", ["NULL", "-5", pytest.param("double('NaN')", marks=pytest.mark.full)])
+def test_a_row_whose_cost_is_no_cost_adds_nothing_and_ends_no_query(spark: SparkSession, not_a_cost: str) -> None:
+    df = spark.range(0, 600, 1, 2).selectExpr("id % 6 AS k", f"IF(id = 7, {not_a_cost}, 1) AS w")
+    placed = skew_groupby(df, "k", partitions=2, cost="w").applyInPandas(located, LOCATED).collect()
+    assert sorted(row["rows"] for row in placed) == [100] * 6
+
+
+def test_an_aggregate_that_ran_where_it_was_placed_is_not_told_to_be_left_alone(
+    rows: DataFrame, saltwise_lines: SaltwiseLines
+) -> None:
+    df = skew_groupby(rows, "k", strategy="offgreedy", partitions=4).agg(F.collect_list("v"))
+    df.collect()
+    assert exchanges(df)[0] == "placement"
+    assert not [line for line in saltwise_lines(df) if "left alone" in line]

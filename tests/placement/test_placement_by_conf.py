@@ -43,6 +43,15 @@ def test_the_toggle_places_what_may_not_be_split(rows: DataFrame, with_conf: Wit
             assert answers(df) == wanted
 
 
+def test_a_window_over_floats_takes_one_exchange(rows: DataFrame, with_conf: WithConf) -> None:
+    windowed = rows.select("f", "v", F.sum("v").over(Window.partitionBy("f")))
+    stock = answers(windowed)
+    with with_conf(TOGGLE):
+        df = windowed.select("*")
+        assert exchanges(df) == ["placement"]
+        assert answers(df) == stock
+
+
 def test_the_toggle_leaves_aggregates_alone_that_may_be_split(rows: DataFrame, with_conf: WithConf) -> None:
     with with_conf(TOGGLE):
         assert "placement" not in plan(rows.groupBy("k").agg(F.collect_list("v")))

@@ -96,6 +96,7 @@ final case class UpdateOrMergeTyped(
 
   @transient private lazy val function = inner.asInstanceOf[TypedImperativeAggregate[Any]]
   @transient private lazy val mergesMany = inner.isInstanceOf[ApproximatePercentile]
+  @transient private lazy val waitingSamples = new WaitingSamples
   @transient private lazy val takesBoth = inner match {
     case _: Collect[_] | _: PercentileBase | _: Mode | _: CountMinSketchAgg |
         _: BloomFilterAggregate | _: ScalaAggregator[_, _, _] => true
@@ -120,7 +121,7 @@ final case class UpdateOrMergeTyped(
     else {
       val both = buffer match {
         case both: RowsAndStates => both
-        case updated if mergesMany => new Digests(updated)
+        case updated if mergesMany => new Digests(updated, waitingSamples)
         case updated => new Merged(updated, function)
       }
       both.add(single(input))
@@ -168,29 +169,45 @@ private object UpdateOrMergeTyped {
     override def merged: Any = all
   }
 
-  /** Merges the waiting digests once they have twice as many samples as the merged one. */
-  final class Digests(updated: Any) extends RowsAndStates(updated) {
-    private var waiting = List.empty[PercentileDigest]
-    private var samples = 0
-    private var maxSamples = MinSamples
+  /** The samples that wait to be merged, over all keys of a task. */
+  final class WaitingSamples {
+    var ofAllKeys = 0L
+  }
+
+  /**
+   * Merges the waiting digests once they have twice as many samples as the merged one. If the
+   * digests of all keys together have too many, each new one is merged at once, as in stock Spark.
+   */
+  final class Digests(updated: Any, inTask: WaitingSamples) extends RowsAndStates(updated) {
+    private var digests = List.empty[PercentileDigest]
+    private var waiting = 0
+    private var maxWaiting = MinWaiting
 
     override def add(state: Any): Unit = {
       val digest = state.asInstanceOf[PercentileDigest]
-      waiting ::= digest
-      samples += digest.quantileSummaries.sampled.length
-      if (samples > maxSamples) {
+      digests ::= digest
+      countWaiting(digest.quantileSummaries.sampled.length)
+      if (waiting > maxWaiting || inTask.ofAllKeys > MaxWaitingInTask) {
         val all = merged.asInstanceOf[PercentileDigest]
-        waiting = List(all)
-        samples = all.quantileSummaries.sampled.length
-        maxSamples = math.max(MinSamples, 3 * samples)
+        digests = List(all)
+        countWaiting(-waiting)
+        maxWaiting = math.max(MinWaiting, 2 * all.quantileSummaries.sampled.length)
       }
     }
 
-    override def merged: Any = QuantileMerge(waiting)
+    private def countWaiting(samples: Int): Unit = {
+      waiting += samples
+      inTask.ofAllKeys += samples
+    }
+
+    override def merged: Any = QuantileMerge(digests)
   }
 
-  /** This many samples may always wait: about 2 MB. */
-  private val MinSamples = 1 << 16
+  /** As many samples of a key may always wait, unless those of all keys are too many: 2 MB. */
+  private val MinWaiting = 1 << 16
+
+  /** About 40 MB, which is what stock Spark holds for the 128 keys of a hash aggregate. */
+  private val MaxWaitingInTask = 1L << 20
 }
 
 /** For functions that keep their state in the fields of the buffer, like approx_count_distinct. */
