@@ -222,6 +222,29 @@ def test_rows_of_any_width_wait_where_others_waited_before(spark: SparkSession, 
     assert answers(ours) == answers(stock)
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        "CASE WHEN id % 10 < 4 THEN 7 WHEN id % 10 < 7 THEN id % 50 ELSE id * 7919 % 30011 END",
+        "if(id % 40000 < 20000, id div 60, pmod(xxhash64(id), 300))",
+        pytest.param(FEW, marks=pytest.mark.full),
+        pytest.param("id % 10", marks=pytest.mark.full),
+        pytest.param(f"if(id % 40000 < 20000, {FEW}, {DISTINCT})", marks=pytest.mark.full),
+    ],
+)
+def test_a_list_has_the_rows_of_a_task_in_their_order(spark: SparkSession, with_conf: WithConf, key: str) -> None:
+    wide = "if(id % 1000 = 0, repeat('wide', 1000), 'narrow')"
+    df = keyed(spark, key, 60_000).withColumn("wide", F.expr(wide))
+    for memory in ("64m", "100k"):
+        with with_conf({"spark.saltwise.local.memory": memory}):
+            _, ours = both(df, F.collect_list("id").alias("ids"), F.max("wide"))
+            lists = [row.ids for row in ours.select("ids").collect()]
+    # The second of the two tasks may be read first.
+    breaks = [sum(later < sooner for sooner, later in zip(ids, ids[1:], strict=False)) for ids in lists]
+    assert max(breaks) <= 1
+    assert sum(map(len, lists)) == 120_000
+
+
 def test_rows_that_are_too_wide_to_wait_leave_raw_and_the_others_are_combined(
     spark: SparkSession, with_conf: WithConf, combined: Combined
 ) -> None:

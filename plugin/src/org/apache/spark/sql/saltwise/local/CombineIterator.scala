@@ -14,6 +14,10 @@ import org.apache.spark.sql.saltwise.sketch.HotKeysOfTask
  *
  * A row comes in as a raw row is sent: its key, what the aggregates read, and NULL for the state.
  *
+ * If an aggregate depends on the order of rows, what the task sends for a key is in the order in
+ * which its rows came. So `collect_list` of rows that a task has sorted keeps their order, as in
+ * stock Spark. Before rows may pass those that wait or that a state stands for, these are sent.
+ *
  * @param lists     whether each state, and each result, keeps all of its rows
  * @param maxMemory the bytes that waiting rows and states may take
  * @param hot       collects the heaviest keys, with the rows of each that were combined
@@ -31,6 +35,7 @@ private final class CombineIterator(
   import CombineIterator._
 
   private val keyOf = UnsafeProjection.create(keys, input)
+  private val keepsOrder = aggregates.exists(!_.aggregateFunction.deterministic)
   private val memory = new StateMemory(TaskContext.get().taskMemoryManager())
   private val maxStates = maxMemory / StatesShare
   private val batch = new RowBatch(memory, maxMemory - maxStates)
@@ -58,8 +63,9 @@ private final class CombineIterator(
 
   private var readyRow: UnsafeRow = _
   private val row = new UnsafeRow(input.length)
-  // How many rows joined the batch.
+  // How many rows joined the batch, and a row that is sent raw, after those that leave now.
   private var waitingRows = 0
+  private var passingNext: UnsafeRow = _
   // The bucket of the batch that is sent, and its next row. Rows before `rawEnd` are sent raw.
   private var sendingBucket = NotSending
   private var nextRow = 0
@@ -94,6 +100,9 @@ private final class CombineIterator(
     else if (leavingEntries.hasNext) {
       val entry = leavingEntries.next()
       readyRow = stateRow(entry.key, entry.state)
+    } else if (passingNext != null) {
+      readyRow = passingNext
+      passingNext = null
     } else if (runRows > 0 && !(combining.follows && in.hasNext)) readyRow = endRun()
     else if (memory.scarce) giveBack()
     else if (in.hasNext) take(in.next().asInstanceOf[UnsafeRow])
@@ -121,11 +130,12 @@ private final class CombineIterator(
         if (grownBytes > takenBytes && !takeGrown()) outgrown()
       } else if (!combining.waits || row.getSizeInBytes > batch.maxRowBytes) {
         combining.pass()
-        readyRow = row
+        passingNext = row
+        if (keepsOrder && waitingRows > 0) look(maxRows = 0)
       } else {
         combining.join()
         if (!batch.add(hash, row)) {
-          readyRow = row
+          passingNext = row
           if (waitingRows > 0) look(maxRows = 0)
         } else {
           waitingRows += 1
@@ -246,7 +256,9 @@ private final class CombineIterator(
     val leastRecent = combining.minRecentRows(groups.rows, table.capacity)
     if (combining.look(groups, maxRows, inRuns)) {
       sendingBucket = 0
-      send(_.recentRows < leastRecent)
+      // These modes do not look for a key in the table.
+      if (keepsOrder && (combining.unseen > 0 || combining.follows)) sendStates()
+      else send(_.recentRows < leastRecent)
       table.iterator.foreach(_.recentRows = 0)
     }
   }
