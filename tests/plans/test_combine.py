@@ -245,6 +245,18 @@ def test_a_list_has_the_rows_of_a_task_in_their_order(spark: SparkSession, with_
     assert sum(map(len, lists)) == 120_000
 
 
+@pytest.mark.parametrize("key", ["id div 20", "id div 1000 * 100 + id % 50", "id * 7919 % 1000 + id div 1000 * 1000"])
+def test_of_equal_texts_the_first_one_that_a_task_saw_stands_for_the_group(
+    spark: SparkSession, version: tuple[int, ...], key: str
+) -> None:
+    if version < (4, 0):
+        pytest.skip("collations came with Spark 4.0")
+    text = f"concat(if(pmod(xxhash64(id), 2) = 0, 'k', 'K'), {key}) COLLATE UTF8_LCASE"
+    df = spark.range(0, 2000, 1, 2).select(F.expr(text).alias("k"))
+    stock, ours = both(df, F.count("*"), F.collect_list("k"))
+    assert answers(ours) == answers(stock)
+
+
 def test_rows_that_are_too_wide_to_wait_leave_raw_and_the_others_are_combined(
     spark: SparkSession, with_conf: WithConf, combined: Combined
 ) -> None:

@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
 import org.apache.spark.sql.saltwise.local.Combining.{Early, Groups, Never}
 import org.apache.spark.sql.saltwise.local.StateTable.Entry
+import org.apache.spark.sql.saltwise.plan.GroupingKeys
 import org.apache.spark.sql.saltwise.routing.RepeatableOrderExec.contentHash
 import org.apache.spark.sql.saltwise.sketch.HotKeysOfTask
 
@@ -35,7 +36,12 @@ private final class CombineIterator(
   import CombineIterator._
 
   private val keyOf = UnsafeProjection.create(keys, input)
-  private val keepsOrder = aggregates.exists(!_.aggregateFunction.deterministic)
+  // Keys are the same if these bytes are. Of texts that a collation compares as equal, the first
+  // one that a task sees stands for the group, as in stock Spark.
+  private val isCollated = keys.exists(key => GroupingKeys.isCollated(key.dataType))
+  private val groupOf =
+    if (isCollated) UnsafeProjection.create(keys.map(GroupingKeys.comparable), input) else keyOf
+  private val keepsOrder = isCollated || aggregates.exists(!_.aggregateFunction.deterministic)
   private val memory = new StateMemory(TaskContext.get().taskMemoryManager())
   private val maxStates = maxMemory / StatesShare
   private val batch = new RowBatch(memory, maxMemory - maxStates)
@@ -73,9 +79,9 @@ private final class CombineIterator(
   private var leavingEntries: Iterator[Entry] = Iterator.empty
   private var ended = false
 
-  // The run of rows at the end of the input so far: their key, their number, and the first of them.
-  // `passingState` is their state.
-  private val runKey = UnsafeRow.createFromByteArray(0, keys.length)
+  // The run of rows at the end of the input so far: their group, their number, and the first of
+  // them. `passingState` is their state.
+  private val runGroup = UnsafeRow.createFromByteArray(0, keys.length)
   private var runRows = 0
   private var first = UnsafeRow.createFromByteArray(0, input.length)
   private var spare = UnsafeRow.createFromByteArray(0, input.length)
@@ -119,11 +125,11 @@ private final class CombineIterator(
       combining.unseen -= 1
       readyRow = row
     } else {
-      val key = keyOf(row)
-      val hash = contentHash(key)
+      val group = groupOf(row)
+      val hash = contentHash(group)
       combining.see(hash)
-      val entry = if (combining.follows) null else table.find(hash, key)
-      if (combining.follows) follow(key, row)
+      val entry = if (combining.follows) null else table.find(hash, group)
+      if (combining.follows) follow(group, row)
       else if (entry != null) {
         combining.hit()
         update(entry, row)
@@ -146,9 +152,9 @@ private final class CombineIterator(
   }
 
   /** Combines a row with those before it if it has the same key. If not, those are sent. */
-  private def follow(key: UnsafeRow, row: UnsafeRow): Unit = {
+  private def follow(group: UnsafeRow, row: UnsafeRow): Unit = {
     combining.follow()
-    if (runRows > 0 && runKey == key) {
+    if (runRows > 0 && runGroup == group) {
       if (runRows == 1) {
         initializeBuffer(passingState)
         processRow(passingState, first)
@@ -160,7 +166,7 @@ private final class CombineIterator(
       if (runRows * addedPerRow > maxStates) readyRow = endRun()
     } else {
       if (runRows > 0) readyRow = endRun()
-      runKey.copyFrom(key)
+      runGroup.copyFrom(group)
       first.copyFrom(row)
       runRows = 1
     }
@@ -169,9 +175,10 @@ private final class CombineIterator(
   /** What is sent for a run: its row, if it has only one, or a state. */
   private def endRun(): UnsafeRow = {
     val isState = runRows > 1
-    hot.note(contentHash(runKey), runKey, runRows, rows)
+    val key = keyOf(first)
+    hot.note(contentHash(key), key, runRows, rows)
     runRows = 0
-    if (isState) stateRow(runKey, passingState) else {
+    if (isState) stateRow(key, passingState) else {
       val out = first
       first = spare
       spare = out
@@ -312,14 +319,15 @@ private final class CombineIterator(
     batch.buckets.foreach(bucket => bucket.removeRuns { (begin, end) =>
       if (end - begin < least || table.size >= table.capacity) 0 else {
         val key = keyOf(bucket.read(begin, row)).copy()
-        val entry = new Entry(key, emptyState())
+        val group = if (isCollated) groupOf(row).copy() else key
+        val entry = new Entry(key, group, emptyState())
         if (!memory.take(bytesOf(entry))) 0 else {
-          val rows = combine(key, entry.state, bucket, begin, end)
+          val rows = combine(group, entry.state, bucket, begin, end)
           entry.rows = rows
           entry.recentRows = rows
           grownBytes += singleBytes + rows * addedPerRow
           combining.hits += rows
-          table.add(contentHash(key), entry)
+          table.add(contentHash(group), entry)
           rows
         }
       }
@@ -328,13 +336,13 @@ private final class CombineIterator(
   }
 
   /**
-   * Combines the first rows of a run that have this key, and returns their number. Mostly it is the
-   * whole run, but other keys may have the same hash.
+   * Combines the first rows of a run that are of this group, and returns their number. Mostly it is
+   * the whole run, but other keys may have the same hash.
    */
   private def combine(
-      key: UnsafeRow, state: InternalRow, bucket: RowBucket, begin: Int, end: Int): Int = {
+      group: UnsafeRow, state: InternalRow, bucket: RowBucket, begin: Int, end: Int): Int = {
     var i = begin
-    while (i < end && keyOf(bucket.read(i, row)) == key) {
+    while (i < end && groupOf(bucket.read(i, row)) == group) {
       processRow(state, row)
       i += 1
     }
@@ -351,9 +359,10 @@ private final class CombineIterator(
       val end = bucket.endOfRun(nextRow)
       if (end - nextRow < combining.minRows) rawEnd = end else {
         val key = keyOf(bucket.read(nextRow, row)).copy()
+        val group = if (isCollated) groupOf(row).copy() else key
         initializeBuffer(passingState)
         hot.note(contentHash(key), key, end - nextRow, rows)
-        nextRow += combine(key, passingState, bucket, nextRow, end)
+        nextRow += combine(group, passingState, bucket, nextRow, end)
         readyRow = stateRow(key, passingState)
       }
     } else {
@@ -377,7 +386,10 @@ private final class CombineIterator(
     leavingEntries = leavingEntries ++ entries
   }
 
-  private def bytesOf(entry: Entry): Long = ObjectBytes + entry.key.getSizeInBytes + emptyBytes
+  private def bytesOf(entry: Entry): Long = {
+    val groupBytes = if (isCollated) entry.group.getSizeInBytes else 0
+    ObjectBytes + entry.key.getSizeInBytes + groupBytes + emptyBytes
+  }
 }
 
 private[saltwise] object CombineIterator {

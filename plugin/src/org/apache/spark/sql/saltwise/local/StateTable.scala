@@ -18,17 +18,17 @@ private[local] final class StateTable(var capacity: Int) {
   /** The number of keys. */
   var size = 0
 
-  /** The entry of a key, or null. */
-  def find(hash: Long, key: UnsafeRow): Entry = {
+  /** The entry of a group, or null. */
+  def find(hash: Long, group: UnsafeRow): Entry = {
     var slot = hash.toInt & (slots - 1)
     while (size > 0 && entries(slot) != null) {
-      if (hashes(slot) == hash && entries(slot).key == key) return entries(slot)
+      if (hashes(slot) == hash && entries(slot).group == group) return entries(slot)
       slot = (slot + 1) & (slots - 1)
     }
     null
   }
 
-  /** Adds a key that the table does not have. */
+  /** Adds a group that the table does not have. */
   def add(hash: Long, entry: Entry): Unit = {
     var slot = hash.toInt & (slots - 1)
     while (entries(slot) != null) slot = (slot + 1) & (slots - 1)
@@ -56,8 +56,12 @@ private[local] final class StateTable(var capacity: Int) {
 
 private[local] object StateTable {
 
-  /** A key and its state. */
-  final class Entry(val key: UnsafeRow, val state: InternalRow) {
+  /**
+   * A key and its state.
+   *
+   * @param group the same for all keys that Spark compares as equal
+   */
+  final class Entry(val key: UnsafeRow, val group: UnsafeRow, val state: InternalRow) {
 
     /** The rows that the state stands for, and those of them that came since the last look. */
     var rows = 0
