@@ -67,10 +67,10 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     ``PYSPARK_SUBMIT_ARGS``, because jars of the builder would not be loaded, or replace those of the packages.
 
     This works for a classic session and for ``builder.remote("local[*]")``. Call it before the first session of the
-    process starts, because Spark reads ``spark.jars`` only then. A job of ``spark-submit`` has a driver already when its
-    first line runs. So it needs the plugin's jar in ``--jars``, and this adds the extension. For a server that runs
-    elsewhere (``sc://host``) the builder is returned unchanged. That server was started with or without the plugin, and
-    :func:`status` says which.
+    process starts, because Spark reads ``spark.jars`` only then. The driver of ``spark-submit`` runs before the job
+    does. So such a job needs the plugin's jar in ``--jars``, and this adds the extension. For a server that runs
+    elsewhere (``sc://host``) the builder is returned unchanged. That server was started with or without the plugin,
+    and :func:`status` says which.
 
     Args:
         builder: such as ``SparkSession.builder``. It is changed and returned.
