@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from zipfile import ZipFile
 
 import pyspark
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import saltwise
 from saltwise._java import ensure_java
 from saltwise.advise.event_log import event_logs
+from saltwise.spark.session import EXTENSION
 
 pytestmark = pytest.mark.slow
 
@@ -81,3 +83,25 @@ def test_an_unchanged_query_is_rewritten_under_spark_sql(tmp_path: Path) -> None
     assert "], split, n=3" in out
     assert "0\t143" in out
     assert out.rstrip().endswith(saltwise.__version__)
+
+
+CONFIGURES = """
+import saltwise
+from pyspark.sql import SparkSession
+
+spark = saltwise.configure(SparkSession.builder).getOrCreate()
+conf = spark.sparkContext.getConf()
+print(saltwise.status(spark).loaded, *(jar.rsplit("/", 1)[-1] for jar in conf.get("spark.jars").split(",")))
+print(conf.get("spark.sql.extensions"))
+"""
+
+
+# test_session.py asks the same of the confs alone.
+@pytest.mark.full
+def test_configure_adds_the_extension_to_those_of_a_submitted_job(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(CONFIGURES)
+    with ZipFile(tmp_path / "other.jar", "w") as jar:
+        jar.writestr("other.txt", "")
+    jars, extensions = f"{tmp_path / 'other.jar'},{saltwise.jar_path()}", "spark.sql.extensions=no.Such"
+    out = submit("spark-submit", "--jars", jars, "--conf", extensions, str(tmp_path / "job.py"), folder=tmp_path)
+    assert out.splitlines()[-2:] == [f"True other.jar {saltwise.jar_path().name}", f"no.Such,{EXTENSION}"]

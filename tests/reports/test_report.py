@@ -24,6 +24,7 @@ from saltwise.strategies import STRATEGIES
 
 if TYPE_CHECKING:
     from tests.agree import WithConf
+    from tests.conftest import SaltwiseLines
 
 
 @pytest.fixture(scope="module")
@@ -210,7 +211,7 @@ def test_a_pivot_gives_the_answer_of_spark(visits: DataFrame) -> None:
     assert rows[0] == rows[1]
 
 
-def test_cogroups_give_the_answer_of_spark(visits: DataFrame) -> None:
+def test_cogroups_give_the_answer_of_spark_by_its_own_plan(visits: DataFrame, saltwise_lines: SaltwiseLines) -> None:
     def sizes(left: Any, right: Any) -> Any:
         import pandas as pd
 
@@ -227,6 +228,7 @@ def test_cogroups_give_the_answer_of_spark(visits: DataFrame) -> None:
     rows = reduce(DataFrame.unionAll, [df.withColumn("way", F.lit(i)) for i, df in enumerate(answers)]).collect()
     found = [sorted((row["left"], row["right"]) for row in rows if row["way"] == i) for i in range(len(ways))]
     assert found == [[(40, 4), (60, 6)]] * 4
+    assert [saltwise_lines(df) for df in answers] == [[]] * 4
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ status store has. When a new line of Spark breaks one of these, only this module
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -64,11 +65,35 @@ def builder_options(builder: SparkSession.Builder) -> dict[str, Any]:
     return options
 
 
+def spark_home() -> str:
+    """Return the folder of the Spark that this process starts."""
+    from pyspark.find_spark_home import _find_spark_home
+
+    return _find_spark_home()
+
+
 def spark_is_running() -> bool:
     """Return whether this process has a classic SparkContext."""
     from pyspark import SparkContext
 
     return SparkContext._active_spark_context is not None
+
+
+def confs_of_jvm() -> dict[str, str] | None:
+    """Return the confs of this process's SparkContext, or those that its next one begins with; None without a JVM."""
+    from pyspark import SparkConf, SparkContext
+
+    if SparkContext._jvm is None and not is_submitted():
+        return None
+    # The JVM of spark-submit runs before Python does, and pyspark connects to it when a session starts.
+    SparkContext._ensure_initialized()
+    context = SparkContext._active_spark_context
+    return dict((SparkConf() if context is None else context.getConf()).getAll())
+
+
+def is_submitted() -> bool:
+    """Return whether spark-submit started this process."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def class_is_missing(name: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +17,8 @@ from .._version import __version__
 from ..errors import PluginMissingError, SaltwiseError
 from ..options import SPELLED
 from ..tables import Printable
-from .compat import builder_options, class_is_missing
+from .compat import builder_options, class_is_missing, confs_of_jvm, is_submitted, spark_is_running
+from .launch import SubmitArguments, default_confs, set_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +31,9 @@ CONF_OF_OPTION = {
 }
 """The conf of each option of skew_groupby that Python reads. The plugin reads all confs."""
 
-_JARS = Path(__file__).parent.parent / "jars"
+_JAR_FOLDER = Path(__file__).parent.parent / "jars"
+_JARS = "spark.jars"
+_EXTENSIONS = "spark.sql.extensions"
 
 
 def jar_path(spark_version: str = pyspark.__version__) -> Path:
@@ -51,24 +53,31 @@ def jar_path(spark_version: str = pyspark.__version__) -> Path:
         raise SaltwiseError(
             f"Spark is {spark_version}, and Saltwise has plugins for {', '.join(SPARK_LINES)}: install one of these."
         )
-    jar = _JARS / f"saltwise_{SPARK_LINES[line][1]}.jar"
+    jar = _JAR_FOLDER / f"saltwise_{SPARK_LINES[line][1]}.jar"
     if not jar.is_file():
         raise SaltwiseError(f"{jar.name} is missing from the installed package: install saltwise again.")
     return jar
 
 
 def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
-    """Add the plugin to a session builder. The builder keeps the jars and extensions that it has already.
+    """Add the plugin to a session builder, beside the jars and extensions that the session has from anywhere else.
+
+    They may be in the builder, in ``PYSPARK_SUBMIT_ARGS``, in a file of properties such as spark-defaults.conf, or come
+    by spark-submit. Where ``PYSPARK_SUBMIT_ARGS`` names jars, or Spark loads packages, the plugin's jar goes into
+    ``PYSPARK_SUBMIT_ARGS``, because jars of the builder would not be loaded, or replace those of the packages.
 
     This works for a classic session and for ``builder.remote("local[*]")``. Call it before the first session of the
-    process starts, because Spark reads ``spark.jars`` only then. For a server that runs elsewhere (``sc://host``) the
-    builder is returned unchanged. That server was started with or without the plugin, and :func:`status` says which.
+    process starts, because Spark reads ``spark.jars`` only then. The driver of ``spark-submit`` runs before the job
+    does. So such a job needs the plugin's jar in ``--jars``, and this adds the extension. For a server that runs
+    elsewhere (``sc://host``) the builder is returned unchanged. That server was started with or without the plugin,
+    and :func:`status` says which.
 
     Args:
         builder: such as ``SparkSession.builder``. It is changed and returned.
 
     Raises:
-        SaltwiseError: Spark is running already without the plugin, or there is no plugin for this Spark.
+        SaltwiseError: Spark is running already without the plugin, or there is no plugin for this Spark. Nothing has
+            been changed.
         JavaNotFoundError: there is no Java 17 or later.
 
     >>> import saltwise
@@ -77,25 +86,68 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     >>> saltwise.status(spark).loaded
     True
     """
-    remote = str(builder_options(builder).get("spark.remote", os.environ.get("SPARK_REMOTE", "")))
+    chosen = builder_options(builder)
+    remote = str(chosen.get("spark.remote", os.environ.get("SPARK_REMOTE", "")))
     if remote.startswith("sc://"):
         return builder
-    ensure_java()
-    jar = str(jar_path())
-    if class_is_missing(EXTENSION):
+    running = confs_of_jvm()
+    if running is not None:
+        extensions = _with_extension((running | chosen).get(_EXTENSIONS))
+        _check_loaded(running, extensions)
+        jars = _with_jar(chosen[_JARS]) if _JARS in chosen else None
+    else:
+        ensure_java()
+        given = SubmitArguments.given().confs()
+        defaults = default_confs(given | chosen)
+        extensions = _with_extension((defaults | given | chosen).get(_EXTENSIONS))
+        jars = _with_jar((defaults | chosen).get(_JARS))
+        has_packages = "spark.jars.packages" in defaults | given | chosen
+        # The driver loads the jars of the arguments, and not those of the builder. Spark-submit adds the jars of
+        # packages to the list that it finds, and spark.jars of the builder would replace that list for executors.
+        if _JARS in given or (has_packages and _JARS not in chosen):
+            set_jars(_with_jar((defaults | chosen | given).get(_JARS)))
+            jars = jars if _JARS in chosen else None
+    if jars is not None:
+        builder = builder.config(_JARS, jars)
+    return builder.config(_EXTENSIONS, extensions)
+
+
+def _with_jar(jars: str | None) -> str:
+    """Return a list of jars with the plugin's jar, unless a jar of its name is there."""
+    entries = _entries(jars)
+    jar = jar_path()
+    return ",".join(entries if any(Path(entry).name == jar.name for entry in entries) else [*entries, str(jar)])
+
+
+def _with_extension(extensions: str | None) -> str:
+    """Return a list of extensions with the plugin's."""
+    entries = _entries(extensions)
+    return ",".join(entries if EXTENSION in entries else [*entries, EXTENSION])
+
+
+def _entries(listed: str | None) -> list[str]:
+    return [entry.strip() for entry in (listed or "").split(",") if entry.strip()]
+
+
+def _check_loaded(running: dict[str, str], extensions: str) -> None:
+    """Raise unless the next session of a JVM that runs can have the plugin.
+
+    Args:
+        running: the confs of the JVM.
+        extensions: what the next session should have.
+    """
+    no_jar = class_is_missing(EXTENSION)
+    if no_jar and is_submitted():
         raise SaltwiseError(
-            "Spark is running already and reads spark.jars only when it starts: call saltwise.configure before "
-            "the first session of this process (in a notebook: restart the kernel)."
+            f"This job was submitted without the Saltwise jar, and a driver that runs loads no more jars: add "
+            f"{jar_path()} to the --jars of spark-submit, and set --conf {_EXTENSIONS}={extensions}."
         )
-    set_before = builder_options(builder)
-    defaults = _spark_defaults()
-    for key, value in (("spark.jars", jar), ("spark.sql.extensions", EXTENSION)):
-        present = str(set_before.get(key, defaults.get(key, "")))
-        entries = [entry.strip() for entry in present.split(",") if entry.strip()]
-        if value not in entries:
-            entries.append(value)
-        builder = builder.config(key, ",".join(entries))
-    return builder
+    if no_jar or (spark_is_running() and EXTENSION not in _entries(running.get(_EXTENSIONS))):
+        raise SaltwiseError(
+            f"Spark is running already and reads {_JARS} and {_EXTENSIONS} only when it starts: call "
+            "saltwise.configure before the first session of this process (in a notebook: restart the kernel), or "
+            f"start Spark with --jars {jar_path()} --conf {_EXTENSIONS}={extensions}."
+        )
 
 
 @dataclass(frozen=True)
@@ -153,7 +205,7 @@ def require_plugin(spark: SparkSession) -> None:
         raise PluginMissingError(
             "This session runs without the Saltwise extension: start it with "
             "saltwise.configure(SparkSession.builder).getOrCreate(), or with --jars "
-            f"{jar_path(spark.version)} --conf spark.sql.extensions={EXTENSION}."
+            f"{jar_path(spark.version)} --conf {_EXTENSIONS}={_with_extension(spark.conf.get(_EXTENSIONS, None))}."
         )
 
 
@@ -171,14 +223,3 @@ def confs(spark: SparkSession, values: dict[str, str]) -> Iterator[None]:
                 spark.conf.unset(name)
             else:
                 spark.conf.set(name, old)
-
-
-def _spark_defaults() -> dict[str, str]:
-    """Return the values of spark-defaults.conf. A builder does not know them, so it would replace them."""
-    home = os.environ.get("SPARK_HOME", str(Path(pyspark.__file__).parent))
-    path = Path(os.environ.get("SPARK_CONF_DIR", Path(home, "conf")), "spark-defaults.conf")
-    if not path.is_file():
-        return {}
-    lines = (line.strip() for line in path.read_text().splitlines())
-    pairs = (re.split(r"[\s=]+", line, maxsplit=1) for line in lines if line and not line.startswith("#"))
-    return {pair[0]: pair[1].strip() for pair in pairs if len(pair) == 2}

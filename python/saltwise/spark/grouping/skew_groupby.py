@@ -159,7 +159,10 @@ class SkewGroupedData:
         return self._sparks("apply")(udf)  # type: ignore[no-any-return]
 
     def cogroup(self, other: Any) -> Any:
-        """Cogroup with another grouped DataFrame, as ``GroupedData.cogroup``."""
+        """Cogroup with another grouped DataFrame, as ``GroupedData.cogroup``.
+
+        Neither side is placed. Both need one partition function, and that is Spark's own hash.
+        """
         return self._sparks("cogroup")(other)
 
     def applyInPandasWithState(self, *args: Any, **kwargs: Any) -> DataFrame:
