@@ -92,6 +92,13 @@ MUTANTS = [
         "column.deterministic).map(_.toAttribute)",
         ("plans/test_split.py",),
     ),
+    Mutant(
+        "a-users-exchange-that-spark-drops-is-forgotten",
+        f"{PLUGIN}/plan/AskedPartitions.scala",
+        "node.copy(isDropped = true)",
+        "node.copy(isDropped = false)",
+        ("plans/test_contracts.py",),
+    ),
     # routing/
     Mutant(
         "one-candidate-less-than-choices",
@@ -114,7 +121,28 @@ MUTANTS = [
         "BooleanType | BinaryType | StringType | DoubleType => true",
         ("plans/test_auto.py", "plans/test_repeatable_order.py"),
     ),
+    Mutant(
+        "ties-may-decide-which-rows-are-routed",
+        f"{PLUGIN}/routing/RoutedRows.scala",
+        "case None if !StableColumns.sameStableRows(rows) =>",
+        "case None if false =>",
+        ("plans/test_contracts.py",),
+    ),
     # local/
+    Mutant(
+        "a-guarded-argument-is-evaluated-for-every-row",
+        f"{PLUGIN}/local/RawRows.scala",
+        "others.forall(_.foldable) && ",
+        "",
+        ("plans/test_contracts.py",),
+    ),
+    Mutant(
+        "rows-of-a-list-pass-those-that-wait",
+        f"{PLUGIN}/local/CombineIterator.scala",
+        "isCollated || aggregates.exists(!_.aggregateFunction.deterministic)",
+        "false",
+        ("plans/test_combine.py",),
+    ),
     Mutant(
         "the-first-row-of-a-run-is-lost",
         f"{PLUGIN}/local/CombineIterator.scala",
@@ -177,6 +205,20 @@ MUTANTS = [
             "unit/test_options.py",
             "aggregators/test_grouping_options.py",
         ),
+    ),
+    Mutant(
+        "a-barrier-stage-reads-a-union",
+        f"{PLUGIN}/split/SplitSkewedPartitions.scala",
+        "fits && !after.exists(isBarrierOverUnion)",
+        "fits",
+        ("plans/test_contracts.py",),
+    ),
+    Mutant(
+        "every-order-by-gets-a-limit",
+        f"{PLUGIN}/split/OptimizeAboveSplits.scala",
+        "NoteLimits.of(sort).fold[LogicalPlan](sort)(limit => Limit(Literal(limit), sort))",
+        "sort.maxRows.fold[LogicalPlan](sort)(rows => Limit(Literal(rows.toInt), sort))",
+        ("plans/test_contracts.py",),
     ),
     # streaming/, state/, report/, compat/, sketch/
     Mutant(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -240,7 +241,7 @@ def test_a_list_has_the_rows_of_a_task_in_their_order(spark: SparkSession, with_
             _, ours = both(df, F.collect_list("id").alias("ids"), F.max("wide"))
             lists = [row.ids for row in ours.select("ids").collect()]
     # The second of the two tasks may be read first.
-    breaks = [sum(later < sooner for sooner, later in zip(ids, ids[1:], strict=False)) for ids in lists]
+    breaks = [sum(later < sooner for sooner, later in pairwise(ids)) for ids in lists]
     assert max(breaks) <= 1
     assert sum(map(len, lists)) == 120_000
 

@@ -13,6 +13,8 @@ from pyspark.sql import functions as F
 from tests.agree import lines_of_saltwise, plan_text, toggled
 from tests.plans.events import pairs
 
+from saltwise.spark.spark_errors import SPARK_ERRORS
+
 if TYPE_CHECKING:
     from tests.agree import Agree, WithConf
 
@@ -152,7 +154,7 @@ def test_an_argument_is_evaluated_for_the_rows_for_which_stock_evaluates_it(
     def outcome() -> Any:
         try:
             return sorted(map(str, spark.sql(query).collect()))
-        except Exception as error:  # noqa: BLE001: whatever stock raises
+        except SPARK_ERRORS as error:
             return type(error).__name__
 
     ansi = {"spark.sql.ansi.enabled": True}
