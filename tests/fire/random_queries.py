@@ -343,7 +343,7 @@ class Generator:
         """
         column = self.random.choice(self.without(one, *UNORDERED))
         key, name = self.key(column, one.columns[column])[0], self.name()
-        calls = []
+        calls: list[tuple[str, str]] = []
         for value in self.random.sample([*one.columns], min(len(one.columns), 4)):
             kind = one.columns[value]
             chosen = OF_ANY_PARTS + (OF_ORDERED_PARTS if not kind.holds(*UNORDERED, *FLOATS) else [])
