@@ -123,8 +123,8 @@ def settle(
 ) -> SettledOptions:
     """Settle options as the plugin does: an argument first, then the session's conf, then the default.
 
-    Confs of the session apply to group-bys of all kinds. So they are fitted to this one: `choices` to its workers,
-    `sketch_capacity` to its theta. If the session has a strategy that this kind of group-by cannot use, `default` takes
+    Confs of the session apply to group-bys of all kinds. So they are fitted to this one: `choices` to its workers (with
+    one worker there is nothing to choose), `sketch_capacity` to its theta. If the session has a strategy that this kind of group-by cannot use, `default` takes
     its place.
 
     Args:
@@ -142,8 +142,8 @@ def settle(
     if options.strategy is not None:
         strategy = checked_strategy(options.strategy, strategies)
     else:
-        of_session = session.get("strategy", default).lower()
-        strategy = of_session if of_session in strategies else default
+        named = session.get("strategy", default).lower()
+        strategy = named if named in strategies else default
     workers = options.partitions or _number("partitions", session["partitions"], int)
     theta = options.theta
     if theta is None:
@@ -152,15 +152,20 @@ def settle(
     if epsilon is None:
         epsilon = _number("epsilon", session["epsilon"], float) if "epsilon" in session else EPSILON
     choices = options.choices
-    if choices is None and "choices" in session:
-        choices = min(workers, _number("choices", session["choices"], int))
     counters = options.sketch_capacity
+    shared: dict[str, Any] = {"strategy": strategy, "theta": theta, "epsilon": epsilon}
+    # Raises if a value is out of range.
+    SkewOptions(**shared, partitions=workers, choices=choices, sketch_capacity=counters)
+    if choices is None and "choices" in session:
+        of_session = _number("choices", session["choices"], int)
+        check_whole("choices", of_session, 2)
+        choices = min(workers, of_session) if workers > 1 else None
     if counters is None and "sketch_capacity" in session:
-        counters = max(math.ceil(1 / theta), _number("sketch_capacity", session["sketch_capacity"], int))
-    shared: dict[str, Any] = {"strategy": strategy, "theta": theta, "epsilon": epsilon, "choices": choices}
-    SkewOptions(**shared, partitions=workers, sketch_capacity=counters)  # raises if a value is out of range
+        of_session = _number("sketch_capacity", session["sketch_capacity"], int)
+        check_whole("sketch_capacity", of_session, 1, MAX_CAPACITY)
+        counters = min(MAX_CAPACITY, max(math.ceil(1 / theta), of_session))
     cost = options.cost or session.get("cost", "rows")
-    return SettledOptions(**shared, workers=workers, counters=counters, cost=cost)
+    return SettledOptions(**shared, workers=workers, choices=choices, counters=counters, cost=cost)
 
 
 def checked_strategy(name: object, allowed: Collection[str]) -> str:
