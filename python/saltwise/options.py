@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from .conf_words import word
 from .errors import SaltwiseValueError, check_number, check_share, check_whole
 from .strategies import STRATEGIES
 
@@ -124,8 +125,8 @@ def settle(
     """Settle options as the plugin does: an argument first, then the session's conf, then the default.
 
     Confs of the session apply to group-bys of all kinds. So they are fitted to this one: `choices` to its workers (with
-    one worker there is nothing to choose), `sketch_capacity` to its theta. If the session has a strategy that this kind of group-by cannot use, `default` takes
-    its place.
+    one worker there is nothing to choose), `sketch_capacity` to its theta. If the session has a strategy that this kind
+    of group-by cannot use, `default` takes its place.
 
     Args:
         options: the arguments of one group-by.
@@ -142,7 +143,7 @@ def settle(
     if options.strategy is not None:
         strategy = checked_strategy(options.strategy, strategies)
     else:
-        named = session.get("strategy", default).lower()
+        named = word(session.get("strategy", default))
         strategy = named if named in strategies else default
     workers = options.partitions or _number("partitions", session["partitions"], int)
     theta = options.theta

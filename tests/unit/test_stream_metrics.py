@@ -23,7 +23,9 @@ def test_the_share_of_a_key_of_several_columns_is_known() -> None:
     assert batch.share({"carrier": "UA", "origin": "JFK"}) == batch.share("UA") == 0.0
 
 
-@pytest.mark.parametrize("name", ["saltwise_quality", "saltwise quality", "saltwiser", "saltwise.quality", "saltwise.2"])
+@pytest.mark.parametrize(
+    "name", ["saltwise_quality", "saltwise quality", "saltwiser", "saltwise.quality", "saltwise.2"]
+)
 def test_an_observation_of_the_user_is_no_batch(name: str) -> None:
     [batch] = batches_of(progress(**{name: {"rows": 10}, f"{name}.received": {"rows": 10}}))
     assert (batch.name, batch.hot, batch.max_rows) == ("saltwise", ((7, 9),), 5)

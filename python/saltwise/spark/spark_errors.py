@@ -42,12 +42,13 @@ def first_sentence(text: object) -> str:
     return re.split(r" SQLSTATE: |; line \d|\(line \d|(?<=[a-z`'\"\])])[.;] (?=[A-Z])", line)[0].rstrip(".; ")
 
 
-def refused_query(error: Exception, tables: Iterable[str] = ()) -> SaltwiseError:
+def refused_query(error: Exception, tables: Iterable[str] = (), side: str = "") -> SaltwiseError:
     """Make the one-sentence error for a query that Spark refuses. It suggests the nearest name that exists.
 
     Args:
         error: one of SPARK_ERRORS.
         tables: names of the tables that the query may use.
+        side: where Spark refuses the query, if it runs in several ways, such as " with Saltwise".
 
     >>> refused_query(error)  # doctest: +SKIP
     SaltwiseValueError("column is 'carier'; it must be one of carrier, origin; did you mean 'carrier'?")
@@ -65,4 +66,4 @@ def refused_query(error: Exception, tables: Iterable[str] = ()) -> SaltwiseError
         return SaltwiseValueError.unknown("table", table, known)
     if isinstance(error, IllegalArgumentException):  # one of the plugin's own errors, which are sentences
         return SaltwiseValueError(str(error).split("\n")[0])
-    return SaltwiseError(f"Spark refuses the query: {first_sentence(error)}.")
+    return SaltwiseError(f"Spark refuses the query{side}: {first_sentence(error)}.")
