@@ -187,7 +187,9 @@ def test_a_dict_names_functions_as_spark_does(spark: SparkSession, agree: Agree)
     agree.arrow(df, "k", query=lambda g: g.agg({"d": "average", "*": "size"}))
     agree.arrow(df, "k", query=lambda g: g.agg({"d": "mean", "s": "SIZE"}))
     for name in "std", "stddev":
-        with pytest.raises(SaltwiseValueError, match=r"^agg got 'stddev\(d\)'; with engine='arrow' a column must be one"):
+        with pytest.raises(
+            SaltwiseValueError, match=r"^agg got 'stddev\(d\)'; with engine='arrow' a column must be one"
+        ):
             df.skew_groupby("k", engine="arrow").agg({"d": name})
 
 

@@ -24,7 +24,7 @@ def check_placement(request: Request) -> None:
     """Check the argument `placement`.
 
     Raises:
-        SaltwiseValueError: it is of a wrong type, or does not go with the strategy.
+        SaltwiseValueError: it is of a wrong type, or does not go with another option.
     """
     placement = request.placement
     if placement is not None and not isinstance(placement, (PartitionFunction, PlacementStore)):
@@ -33,6 +33,16 @@ def check_placement(request: Request) -> None:
     if strategy not in STRATEGIES_WITH_PLACEMENT:
         allowed = ", ".join(STRATEGIES_WITH_PLACEMENT)
         raise SaltwiseValueError(f"placement is given, and strategy is {strategy!r}; it must be one of {allowed}.")
+    if request.options.hot is not None:
+        raise SaltwiseValueError("hot is given, and placement leaves every group whole: leave one of them out.")
+    if isinstance(placement, PartitionFunction):
+        options = vars(request.options) | {"strategy": None if strategy == "auto" else strategy}
+        for name, value in options.items():
+            if value is not None and name != "partitions":
+                raise SaltwiseValueError(
+                    f"{name} is {value!r}, and placement is a partition function, which has no use for it: leave {name} "
+                    "out, or give a PlacementStore."
+                )
 
 
 def partition_function_json(request: Request) -> str:

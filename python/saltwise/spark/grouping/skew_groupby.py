@@ -266,7 +266,7 @@ def skew_groupby(
             name of a column of numbers to add up.
         placement: the worker of each key, if groups stay whole: a partition function, or a store that keeps one from
             run to run. A store plans the next function by ``level``, in a pass over the key columns before the query
-            runs.
+            runs. A function goes with no other option but ``partitions``.
         engine: ``plugin``, or ``arrow`` for a session without it. Then rows are routed by ``mapInArrow`` to the same
             workers, and aggregates are merged by Spark's public functions. The package must be installed where Spark's
             Python workers run. Without a strategy it uses ``dchoices``. It takes neither ``auto``, ``hot``, ``cost``
