@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from saltwise import PlacementStore, SaltwiseError, weights_of
+from saltwise.options import SkewOptions
+from saltwise.spark.grouping.planned_placement import partition_function_json
+from saltwise.spark.grouping.request import Request
 
 
 @pytest.fixture(scope="module")
@@ -108,3 +112,10 @@ def test_a_store_places_what_was_found(visits: DataFrame, tmp_path: Path) -> Non
     heaviest = found.keys[np.argsort(found.weights)[-2:]]
     assert len(set(placement.function.place(heaviest).tolist())) == 2
     assert placement.max_to_mean == pytest.approx(400.0**2 * 4 / found.total, rel=0.01)
+
+
+def test_a_cost_is_a_column_of_any_name(spark: SparkSession) -> None:
+    df = spark.sql("SELECT id % 3 AS k, IF(id % 3 = 1, 5, 1) AS `w``x.y` FROM range(9)")
+    heavy = json.loads(partition_function_json(Request(df, ("k",), SkewOptions("level", partitions=2, cost="w`x.y"))))
+    alone = Request(df.select("k", F.col("`w``x.y`").alias("w")), ("k",), SkewOptions("level", partitions=2, cost="w"))
+    assert heavy == json.loads(partition_function_json(alone))

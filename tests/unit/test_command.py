@@ -20,7 +20,7 @@ from saltwise.errors import SaltwiseValueError
 from saltwise.loads import WorkerLoads
 from saltwise.spark.reports.answers import Comparison
 from saltwise.spark.reports.audit import Audit
-from saltwise.spark.spark_errors import first_sentence
+from saltwise.spark.spark_errors import first_sentence, refused_query
 from saltwise.strategies import STRATEGIES
 
 
@@ -200,6 +200,14 @@ def test_the_demo_names_a_package_that_is_missing(
     result = runner.invoke(app, ["demo", "--quick", "--out", str(tmp_path / "a.png")])
     assert result.stderr == f"The demo needs {package}: run pip install 'saltwise[demo]'.\n"
     assert result.exit_code == 2
+
+
+def test_an_unknown_column_is_told_with_the_names_that_there_are() -> None:
+    class Unknown(Exception):
+        def getMessageParameters(self) -> dict[str, str]:
+            return {"objectName": "`a``c`", "proposal": "`a``b`, `d.e`"}
+
+    assert str(refused_query(Unknown())) == "column is 'a`c'; it must be one of a`b, d.e; did you mean 'a`b'?"
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,13 @@ else:
     SPARK_ERRORS = (PySparkException, Py4JJavaError)
 
 
+_QUOTED = re.compile(r"`((?:[^`]|``)*)`")
+
+
+def _unquoted(name: re.Match[str]) -> str:
+    return name[1].replace("``", "`")
+
+
 def root_cause(error: Exception) -> str:
     """Return the message of the first cause: for a file, the message of its reader."""
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
@@ -54,7 +61,7 @@ def refused_query(error: Exception, tables: Iterable[str] = (), side: str = "") 
     SaltwiseValueError("column is 'carier'; it must be one of carrier, origin; did you mean 'carrier'?")
     """
     parameters: dict[str, str] = getattr(error, "getMessageParameters", dict)() or {}
-    unquoted = {name: str(value).replace("`", "") for name, value in parameters.items()}
+    unquoted = {name: re.sub(_QUOTED, _unquoted, str(value)) for name, value in parameters.items()}
     if "proposal" in unquoted:
         return SaltwiseValueError.unknown("column", unquoted["objectName"], unquoted["proposal"].split(", "))
     if "relationName" in unquoted:

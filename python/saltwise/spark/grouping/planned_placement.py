@@ -13,6 +13,7 @@ from ...placement.function_json import to_json
 from ...placement.partition_function import PartitionFunction
 from ...placement.store import PlacementStore
 from ...strategies import PLANNED_AHEAD
+from ..columns import quoted
 from .key_weights import COSTS, key_capacity, weights_of
 from .request import Request
 
@@ -58,7 +59,9 @@ def partition_function_json(request: Request) -> str:
     if isinstance(placement, PartitionFunction):
         return to_json(placement)
     settled = request.settle(PLANNED_AHEAD, default="level")
-    cost: Any = settled.cost if settled.cost in COSTS else F.col(settled.cost)
+    cost: Any = settled.cost
+    if cost not in COSTS:
+        cost = F.col(quoted(cost) if cost in request.rows.columns else cost)
     aims = DEFAULT_AIMS if placement is None else placement.aims
     run = weights_of(request.rows, request.keys, cost, key_capacity(settled, cost, aims))
     if placement is not None:
