@@ -239,6 +239,7 @@ def test_queries_that_are_not_wanted_are_left_alone() -> None:
         ),
         ({"load": "bytes"}, "load is 'bytes'; it must be one of time, rows."),
         ({"every": 0}, "every is 0; it must be a whole number of at least 1."),
+        ({"seed": -1}, "seed is -1; it must be a whole number of at least 0."),
         ({"max_moves": 0}, "max_moves is 0; it must be a whole number of at least 1."),
         ({"max_migration": "much"}, "max_migration is 'much'; it must be a size, such as 256m."),
         ({"utilisation": (0.8, 0.3)}, "utilisation is 0.8 to 0.3; it must be 0 < low < high <= 1."),

@@ -41,8 +41,8 @@ def check_placement(request: Request) -> None:
         for name, value in options.items():
             if value is not None and name != "partitions":
                 raise SaltwiseValueError(
-                    f"{name} is {value!r}, and placement is a partition function, which has no use for it: leave {name} "
-                    "out, or give a PlacementStore."
+                    f"{name} is {value!r}, and placement is a partition function, which has no use for it: leave "
+                    f"{name} out, or give a PlacementStore."
                 )
 
 
