@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import threading
 from typing import Any
+from unittest.mock import Mock
 
+import pyspark
 import pytest
 
-from saltwise import SaltwiseValueError
+from saltwise import PluginMissingError, SaltwiseValueError, state_report
 from saltwise.spark.moving_state.batches import StateBatch, window_of
 from saltwise.spark.moving_state.report import StateReport
 from saltwise.spark.moving_state.steering import Steering, SteeringOptions, follow
@@ -249,3 +251,10 @@ def test_an_option_out_of_range(options: dict[str, Any], message: str) -> None:
     with pytest.raises(SaltwiseValueError) as error:
         SteeringOptions(**options)
     assert str(error.value) == message
+
+
+def test_a_report_needs_the_plugin() -> None:
+    session: Any = Mock(version=pyspark.__version__)
+    session.catalog.functionExists.return_value = False
+    with pytest.raises(PluginMissingError, match=r"^This session runs without the Saltwise extension: start it with "):
+        state_report(session, Mock())
