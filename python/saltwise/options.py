@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -182,37 +181,6 @@ def checked_strategy(name: object, allowed: Collection[str]) -> str:
     if spelled not in allowed:
         raise SaltwiseValueError.unknown("strategy", name, allowed)
     return spelled
-
-
-def hot_json(hot: object) -> str:
-    """Spell hot keys as the `hot` option does.
-
-    Args:
-        hot: the keys, or a mapping from key to its share of rows; a key of several columns is a tuple. A
-            SkewReport gives its own.
-
-    Raises:
-        SaltwiseValueError: there is no key, or a share is not above 0 and at most 1.
-
-    >>> hot_json(["UA", "B6"])
-    '[{"key": ["UA"]}, {"key": ["B6"]}]'
-    >>> hot_json({("UA", 7): 0.17})
-    '[{"key": ["UA", 7], "share": 0.17}]'
-    """
-    if hasattr(hot, "hot_json"):
-        return str(hot.hot_json())
-    if isinstance(hot, str) or not isinstance(hot, Iterable):
-        raise SaltwiseValueError(f"hot is {hot!r}; it must be a list of keys, or a dict from key to share.")
-    entries = []
-    for key in hot:
-        entry: dict[str, object] = {"key": list(key) if isinstance(key, tuple) else [key]}
-        if isinstance(hot, Mapping):
-            check_number("share of a hot key", hot[key], lambda share: 0 < share <= 1, "above 0 and at most 1")
-            entry["share"] = hot[key]
-        entries.append(entry)
-    if not entries:
-        raise SaltwiseValueError("hot is empty; name at least one key, or leave hot out.")
-    return json.dumps(entries, default=str)
 
 
 def _number(name: str, text: str, kind: type[Number]) -> Number:

@@ -119,3 +119,17 @@ def test_a_cost_is_a_column_of_any_name(spark: SparkSession) -> None:
     heavy = json.loads(partition_function_json(Request(df, ("k",), SkewOptions("level", partitions=2, cost="w`x.y"))))
     alone = Request(df.select("k", F.col("`w``x.y`").alias("w")), ("k",), SkewOptions("level", partitions=2, cost="w"))
     assert heavy == json.loads(partition_function_json(alone))
+
+
+def test_a_key_that_has_no_hash_is_refused(spark: SparkSession) -> None:
+    df = spark.range(3).selectExpr("struct(map(1, 2) AS m) AS k")
+    for weigh in (
+        lambda: weights_of(df, "k"),
+        lambda: df.skew_groupby("k", strategy="level", partitions=2).agg(F.collect_list(F.lit(1))),
+    ):
+        with pytest.raises(SaltwiseError) as error:
+            weigh()
+        assert str(error.value) == (
+            "key 'k' is of type struct<m:map<int,int>>; it must hold no map or variant: take a part of it, or the "
+            "map_entries of a map."
+        )
