@@ -14,6 +14,7 @@ XS = "Aggregate [k#0L], [k#0L, collect_list(v#1L, 0, 0, true) AS xs#5, sort_arra
     ("plan", "columns", "given"),
     [
         (f"Project [k#0L, xs#5, ys#6]\n+- {XS}", 3, {0, 2}),
+        (f"k: bigint, Union: array<bigint>\nProject [k#0L, xs#5]\n+- {XS}", 2, {0}),
         (f"Project [k#0L, ys#6, sort_array(xs#5, true)]\n+- {XS}", 3, {0, 1, 2}),
         (f"Project [as#7, bs#8]\n+- Project [flatten(array(xs#5)) AS as#7, array(ys#6) AS bs#8]\n   +- {XS}", 2, {1}),
         (

@@ -29,6 +29,7 @@ _ORDERED_WINDOW = re.compile(r"windowspecdefinition\(.* (?:ASC|DESC) NULLS ")
 _COLUMN = re.compile(r"(.*)#(\d+)L?", re.DOTALL)
 _DEFINITION = re.compile(r"(.*) AS (.*)#(\d+)L?", re.DOTALL)
 _NODE = re.compile(r"^[ :+-]*(\w+) ?(.*)", re.MULTILINE)
+_FIRST_PROJECT = re.compile(r"^Project \[.*", re.MULTILINE | re.DOTALL)
 _OPAQUE = re.compile(r"Union|ScriptTransformation|FlatMap|CoGroup|MapElements|MapGroups|MapIn|MapPartitions|Serialize")
 """Begins the names of nodes whose columns cannot be told from the plan."""
 
@@ -48,6 +49,8 @@ class ArrayOrder:
     _unreadable: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
+        if query := _FIRST_PROJECT.search(self.plan):
+            self.plan = query[0]  # over Connect, a line of the types comes before
         defined = list(self._definitions())
         changed = True
         while changed:
@@ -70,11 +73,11 @@ class ArrayOrder:
         everywhere = frozenset(range(columns))
         if not self._leaves_open:
             return everywhere
-        _, rest = _NODE.findall(self.plan)[0]
-        shown = [_separated(inner) for inner in _lists(rest)]
-        if self._unreadable or not shown or len(shown[0]) != columns:
+        node, rest = _NODE.findall(self.plan)[0]
+        shown = _separated(next(_lists(rest), "")) if node == "Project" else []
+        if self._unreadable or len(shown) != columns:
             return frozenset()
-        return frozenset(i for i in everywhere if self._of(shown[0][i]) == GIVEN)
+        return frozenset(i for i in everywhere if self._of(shown[i]) == GIVEN)
 
     @property
     def readers(self) -> tuple[str, ...]:
