@@ -35,7 +35,7 @@ def root_cause(error: Exception) -> str:
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     while java is not None and java.getCause() is not None:
         java = java.getCause()
-    return str(error if java is None else java.getMessage())
+    return str(error if java is None else java.getMessage() or java.toString())
 
 
 def first_sentence(text: object) -> str:
@@ -73,4 +73,6 @@ def refused_query(error: Exception, tables: Iterable[str] = (), side: str = "") 
         return SaltwiseValueError.unknown("table", table, known)
     if isinstance(error, IllegalArgumentException):  # one of the plugin's own errors, which are sentences
         return SaltwiseValueError(str(error).split("\n")[0])
-    return SaltwiseError(f"Spark refuses the query{side}: {first_sentence(error)}.")
+    # Spark 3.5 has errors that pyspark does not know. They say only which call failed.
+    said = root_cause(error) if hasattr(error, "java_exception") else error
+    return SaltwiseError(f"Spark refuses the query{side}: {first_sentence(said)}.")
