@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from uuid import uuid4
 
 from .errors import SaltwiseError
 
@@ -137,8 +138,11 @@ def _shim(java: Path) -> Path:
     script = _SHIM.format(java=shlex.quote(str(java)))
     if not (shim.is_file() and shim.read_text() == script):
         shim.parent.mkdir(parents=True, exist_ok=True)
-        part = shim.with_name(f"java.{os.getpid()}")
-        part.write_text(script)
-        part.chmod(0o755)
-        part.replace(shim)
+        part = shim.with_name(f"java.{uuid4().hex}")  # each writer has a file of its own
+        try:
+            part.write_text(script)
+            part.chmod(0o755)
+            part.replace(shim)
+        finally:
+            part.unlink(missing_ok=True)
     return shim

@@ -6,6 +6,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from ._optional import required_by
+from .errors import check_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,6 +73,7 @@ def words(rows: int, vocabulary: int = 20_000) -> pa.Table:
         vocabulary: number of different words. These are the most frequent ones, and each occurs at least once.
 
     Raises:
+        SaltwiseValueError: an argument is out of range.
         OptionalPackageError: wordfreq or numpy cannot be imported.
 
     >>> words(1000, vocabulary=10).column_names
@@ -79,6 +81,8 @@ def words(rows: int, vocabulary: int = 20_000) -> pa.Table:
     """
     import pyarrow as pa
 
+    check_whole("rows", rows)
+    check_whole("vocabulary", vocabulary)
     with required_by("The demo", extra="demo"):
         import numpy as np
         from wordfreq import get_frequency_dict

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from .conf_words import word
 from .errors import SaltwiseValueError, check_number, check_share, check_whole
 from .strategies import STRATEGIES
 
@@ -123,9 +123,9 @@ def settle(
 ) -> SettledOptions:
     """Settle options as the plugin does: an argument first, then the session's conf, then the default.
 
-    Confs of the session apply to group-bys of all kinds. So they are fitted to this one: `choices` to its workers,
-    `sketch_capacity` to its theta. If the session has a strategy that this kind of group-by cannot use, `default` takes
-    its place.
+    Confs of the session apply to group-bys of all kinds. So they are fitted to this one: `choices` to its workers (with
+    one worker there is nothing to choose), `sketch_capacity` to its theta. If the session has a strategy that this kind
+    of group-by cannot use, `default` takes its place.
 
     Args:
         options: the arguments of one group-by.
@@ -142,8 +142,8 @@ def settle(
     if options.strategy is not None:
         strategy = checked_strategy(options.strategy, strategies)
     else:
-        of_session = session.get("strategy", default).lower()
-        strategy = of_session if of_session in strategies else default
+        named = word(session.get("strategy", default))
+        strategy = named if named in strategies else default
     workers = options.partitions or _number("partitions", session["partitions"], int)
     theta = options.theta
     if theta is None:
@@ -152,15 +152,20 @@ def settle(
     if epsilon is None:
         epsilon = _number("epsilon", session["epsilon"], float) if "epsilon" in session else EPSILON
     choices = options.choices
-    if choices is None and "choices" in session:
-        choices = min(workers, _number("choices", session["choices"], int))
     counters = options.sketch_capacity
+    shared: dict[str, Any] = {"strategy": strategy, "theta": theta, "epsilon": epsilon}
+    # Raises if a value is out of range.
+    SkewOptions(**shared, partitions=workers, choices=choices, sketch_capacity=counters)
+    if choices is None and "choices" in session:
+        of_session = _number("choices", session["choices"], int)
+        check_whole("choices", of_session, 2)
+        choices = min(workers, of_session) if workers > 1 else None
     if counters is None and "sketch_capacity" in session:
-        counters = max(math.ceil(1 / theta), _number("sketch_capacity", session["sketch_capacity"], int))
-    shared: dict[str, Any] = {"strategy": strategy, "theta": theta, "epsilon": epsilon, "choices": choices}
-    SkewOptions(**shared, partitions=workers, sketch_capacity=counters)  # raises if a value is out of range
+        of_session = _number("sketch_capacity", session["sketch_capacity"], int)
+        check_whole("sketch_capacity", of_session, 1, MAX_CAPACITY)
+        counters = min(MAX_CAPACITY, max(math.ceil(1 / theta), of_session))
     cost = options.cost or session.get("cost", "rows")
-    return SettledOptions(**shared, workers=workers, counters=counters, cost=cost)
+    return SettledOptions(**shared, workers=workers, choices=choices, counters=counters, cost=cost)
 
 
 def checked_strategy(name: object, allowed: Collection[str]) -> str:
@@ -176,37 +181,6 @@ def checked_strategy(name: object, allowed: Collection[str]) -> str:
     if spelled not in allowed:
         raise SaltwiseValueError.unknown("strategy", name, allowed)
     return spelled
-
-
-def hot_json(hot: object) -> str:
-    """Spell hot keys as the `hot` option does.
-
-    Args:
-        hot: the keys, or a mapping from key to its share of rows; a key of several columns is a tuple. A
-            SkewReport gives its own.
-
-    Raises:
-        SaltwiseValueError: there is no key, or a share is not above 0 and at most 1.
-
-    >>> hot_json(["UA", "B6"])
-    '[{"key": ["UA"]}, {"key": ["B6"]}]'
-    >>> hot_json({("UA", 7): 0.17})
-    '[{"key": ["UA", 7], "share": 0.17}]'
-    """
-    if hasattr(hot, "hot_json"):
-        return str(hot.hot_json())
-    if isinstance(hot, str) or not isinstance(hot, Iterable):
-        raise SaltwiseValueError(f"hot is {hot!r}; it must be a list of keys, or a dict from key to share.")
-    entries = []
-    for key in hot:
-        entry: dict[str, object] = {"key": list(key) if isinstance(key, tuple) else [key]}
-        if isinstance(hot, Mapping):
-            check_number("share of a hot key", hot[key], lambda share: 0 < share <= 1, "above 0 and at most 1")
-            entry["share"] = hot[key]
-        entries.append(entry)
-    if not entries:
-        raise SaltwiseValueError("hot is empty; name at least one key, or leave hot out.")
-    return json.dumps(entries, default=str)
 
 
 def _number(name: str, text: str, kind: type[Number]) -> Number:

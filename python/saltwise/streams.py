@@ -88,6 +88,7 @@ def zipf(messages: int, keys: int, exponent: float, seed: int = 1) -> Stream:
     [1, 1, 1, 3, 1]
     """
     check_whole("messages", messages)
+    check_whole("seed", seed, 0)
     shares = zipf_shares(keys, exponent)
     return Stream(f"Zipf z = {exponent:g}, |K| = {keys:,}", _draw(messages, shares, np.random.default_rng(seed)) + 1)
 
@@ -105,6 +106,7 @@ def lognormal(messages: int, which: str = "LN1", seed: int = 1) -> Stream:
     [14, 24, 14, 2, 26]
     """
     check_whole("messages", messages)
+    check_whole("seed", seed, 0)
     if which not in LOGNORMALS:
         raise SaltwiseValueError.unknown("which", which, LOGNORMALS)
     draws = np.random.default_rng(seed).lognormal(*LOGNORMALS[which], messages)

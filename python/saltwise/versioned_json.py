@@ -7,6 +7,7 @@ import os
 import zlib
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from .errors import SaltwiseError
 
@@ -56,16 +57,30 @@ def load_versioned(text: str, format: str, version: int) -> dict[str, Any]:
 def replace_file(path: Path, text: str) -> None:
     """Write a file so that a reader sees either the old text or the new one, even when the machine stops.
 
+    Several writers may write at the same time. The text of the last one stays.
+
     Args:
         path: in a folder that exists.
         text: of the whole file.
     """
-    new = path.with_name(path.name + PART)
-    with new.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
+    new = path.with_name(f"{path.name}.{uuid4().hex}{PART}")  # each writer has a file of its own
+    try:
+        with new.open("x", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def is_part(name: str, of: str) -> bool:
+    """Return whether a file is what a stopped writer of another file has left.
+
+    >>> is_part("commit.json.0a1b.part", of="commit.json"), is_part("commit.json", of="commit.json")
+    (True, False)
+    """
+    return name.startswith(of) and name.endswith(PART)
 
 
 MAX_DEPTH = 200

@@ -165,6 +165,7 @@ METHODS: list[Callable[[Any], DataFrame]] = [
     lambda g: g.min("i", "l"),
     lambda g: g.max(),
     lambda g: g.agg({"d": "sum", "*": "count", "i": "max"}),
+    lambda g: g.agg({"d": "mean", "i": "AVG", "dec": "Sum", "l": "min", "s": "count", "id": "max"}),
 ]
 
 
@@ -178,6 +179,18 @@ def test_the_methods_of_grouped_data_give_the_same_answers(spark: SparkSession, 
         return reduce(DataFrame.unionAll, as_json)
 
     agree.arrow(spark.table("events"), "k", query=all_methods)
+
+
+@pytest.mark.classic("name average and size in a dict")
+def test_a_dict_names_functions_as_spark_does(spark: SparkSession, agree: Agree) -> None:
+    df = spark.table("events")
+    agree.arrow(df, "k", query=lambda g: g.agg({"d": "average", "*": "size"}))
+    agree.arrow(df, "k", query=lambda g: g.agg({"d": "mean", "s": "SIZE"}))
+    for name in "std", "stddev":
+        with pytest.raises(
+            SaltwiseValueError, match=r"^agg got 'stddev\(d\)'; with engine='arrow' a column must be one"
+        ):
+            df.skew_groupby("k", engine="arrow").agg({"d": name})
 
 
 def test_the_columns_of_groupby_are_taken(spark: SparkSession, agree: Agree) -> None:

@@ -48,9 +48,9 @@ def test_a_file_that_cannot_be_read_is_refused_in_one_sentence(
 
 
 def test_a_column_is_found_by_its_name(spark: SparkSession) -> None:
-    df = spark.sql("SELECT 1 AS a, 2 AS `b.c`, 3 AS `d e`, named_struct('x', 4) AS s")
-    names = [column(df, name) for name in ("A", "b.c", "d e", "s.x")]
-    assert df.select(*names).first() == (1, 2, 3, 4)
+    df = spark.sql("SELECT 1 AS a, 2 AS `b.c`, 3 AS `d e`, named_struct('x', 4) AS s, 5 AS `f``g`, 6 AS ```h```")
+    names = [column(df, name) for name in ("A", "b.c", "d e", "s.x", "f`g", "`h`", "B.C", "`a`")]
+    assert df.select(*names).first() == (1, 2, 3, 4, 5, 6, 2, 1)
     with pytest.raises(SaltwiseValueError) as error:
         column(df, "b.d")
-    assert str(error.value) == "column is 'b.d'; it must be one of a, b.c, d e, s; did you mean 'b.c'?"
+    assert str(error.value) == "column is 'b.d'; it must be one of a, b.c, d e, s, f`g, `h`; did you mean 'b.c'?"

@@ -16,7 +16,6 @@ from saltwise.placement.function_json import to_json
     ("queries", "by_turns"),
     [
         (16, True),
-        pytest.param(300, True, marks=pytest.mark.full),
         pytest.param(300, False, marks=pytest.mark.full),
     ],
 )

@@ -11,6 +11,7 @@ from zipfile import ZipFile
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.agree import WithConf, lines_of_saltwise, plan_text
 
 import saltwise
 from saltwise import SaltwiseError
@@ -207,6 +208,31 @@ def test_status_tells_what_the_session_has(spark: SparkSession) -> None:
     assert (status.enabled, status.strategy) == (False, "auto")
     assert str(status).splitlines()[:2] == ["loaded           True", f"plugin_version   {saltwise.__version__}"]
     assert "<th>spark_version</th>" in status._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("confs", "enabled"),
+    [
+        ({"enabled": "True"}, True),
+        ({"enabled": " true "}, True),
+        ({"mode": "on"}, True),
+        ({"mode": "ON"}, True),
+        ({"mode": "off", "enabled": "true"}, False),
+        ({"mode": "Observe", "enabled": "true"}, False),
+    ],
+)
+def test_status_reads_the_switches_as_spark_does(
+    spark: SparkSession, with_conf: WithConf, confs: dict[str, str], enabled: bool
+) -> None:
+    with with_conf({f"spark.saltwise.{name}": value for name, value in confs.items()}):
+        assert saltwise.status(spark).enabled is enabled
+        group = spark.sql("SELECT id % 3 AS k, percentile(id, 0.5) FROM range(9) GROUP BY 1")
+        assert bool(lines_of_saltwise(plan_text(group))) is enabled
+
+
+def test_status_spells_the_strategy_as_the_docs_do(spark: SparkSession, with_conf: WithConf) -> None:
+    with with_conf({"spark.saltwise.strategy": "PKG"}):
+        assert saltwise.status(spark).strategy == "pkg"
 
 
 def test_a_spark_without_a_plugin_is_named_with_those_that_have_one() -> None:

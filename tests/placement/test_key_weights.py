@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from saltwise import PlacementStore, SaltwiseError, weights_of
+from saltwise.options import SkewOptions
+from saltwise.spark.grouping.planned_placement import partition_function_json
+from saltwise.spark.grouping.request import Request
 
 
 @pytest.fixture(scope="module")
@@ -108,3 +112,24 @@ def test_a_store_places_what_was_found(visits: DataFrame, tmp_path: Path) -> Non
     heaviest = found.keys[np.argsort(found.weights)[-2:]]
     assert len(set(placement.function.place(heaviest).tolist())) == 2
     assert placement.max_to_mean == pytest.approx(400.0**2 * 4 / found.total, rel=0.01)
+
+
+def test_a_cost_is_a_column_of_any_name(spark: SparkSession) -> None:
+    df = spark.sql("SELECT id % 3 AS k, IF(id % 3 = 1, 5, 1) AS `w``x.y` FROM range(9)")
+    heavy = json.loads(partition_function_json(Request(df, ("k",), SkewOptions("level", partitions=2, cost="w`x.y"))))
+    alone = Request(df.select("k", F.col("`w``x.y`").alias("w")), ("k",), SkewOptions("level", partitions=2, cost="w"))
+    assert heavy == json.loads(partition_function_json(alone))
+
+
+def test_a_key_that_has_no_hash_is_refused(spark: SparkSession) -> None:
+    df = spark.range(3).selectExpr("struct(map(1, 2) AS m) AS k")
+    for weigh in (
+        lambda: weights_of(df, "k"),
+        lambda: df.skew_groupby("k", strategy="level", partitions=2).agg(F.collect_list(F.lit(1))),
+    ):
+        with pytest.raises(SaltwiseError) as error:
+            weigh()
+        assert str(error.value) == (
+            "key 'k' is of type struct<m:map<int,int>>; it must hold no map or variant: take a part of it, or the "
+            "map_entries of a map."
+        )

@@ -15,6 +15,7 @@ from saltwise.errors import SaltwiseValueError
 from saltwise.placement.consistent_hash import ConsistentHash
 from saltwise.placement.function_json import FORMAT, VERSION, to_json
 from saltwise.placement.partition_function import UniformHash
+from saltwise.placement.store import PlacementStore
 from saltwise.versioned_json import dump_versioned
 
 if TYPE_CHECKING:
@@ -80,6 +81,21 @@ def test_a_query_that_cannot_be_placed_is_refused(rows: DataFrame, options: dict
             {"placement": UniformHash(4), "strategy": "pkg"},
             "placement is given, and strategy is 'pkg'; it must be one of auto, scan, redist, readj, level.",
         ),
+        *(
+            (
+                {"placement": UniformHash(4), name: value},
+                f"{name} is {value!r}, and placement is a partition function, which has no use for it: leave {name} out, "
+                "or give a PlacementStore.",
+            )
+            for name, value in {"strategy": "level", "cost": "bytes", "theta": 0.1, "sketch_capacity": 100}.items()
+        ),
+        *(
+            (
+                {"placement": placement, "hot": [7]},
+                "hot is given, and placement leaves every group whole: leave one of them out.",
+            )
+            for placement in (UniformHash(4), PlacementStore("never"))
+        ),
         (
             {"placement": UniformHash(4), "engine": "arrow"},
             "placement is given, and engine='arrow' has no use for it: leave placement out, or group by the plugin.",
@@ -94,6 +110,11 @@ def test_options_that_do_not_fit_are_refused_at_once(rows: DataFrame, options: d
     with pytest.raises(SaltwiseValueError) as refused:
         skew_groupby(rows, "k", **options)
     assert str(refused.value) == message
+
+
+def test_a_function_goes_with_auto_and_with_its_workers(rows: DataFrame) -> None:
+    by_function = skew_groupby(rows, "k", placement=UniformHash(4), strategy="auto", partitions=4)
+    assert exchanges(by_function.applyInPandas(summed, SUMMED)) == ["placement"]
 
 
 @pytest.mark.parametrize(

@@ -162,6 +162,15 @@ def test_a_wrong_plan_is_found(both_ways: Any) -> None:
         ("SELECT k, array(max(v), min(v)) FROM audited GROUP BY k", True),
         ("SELECT k, sort_array(collect_list(struct(w, v))).v FROM audited GROUP BY k", False),
         ("SELECT k, xs FROM (SELECT k, array(v, w) AS xs FROM audited)", False),
+        ("SELECT k, sort_array(collect_list(v)), collect_list(w) FROM audited GROUP BY k", True),
+        ("SELECT k, sort_array(collect_list(struct(w, v))).v, collect_list(v) FROM audited GROUP BY k", False),
+        ("SELECT k, array_sort(collect_list(v), (x, y) -> 0) FROM audited GROUP BY k", True),
+        ("SELECT k, array(array_sort(collect_list(struct(w, v))).v) FROM audited GROUP BY k", False),
+        (
+            "SELECT a.xs, sort_array(a.ys).v FROM (SELECT collect_list(w) AS xs, collect_list(struct(w, v)) AS ys FROM "
+            "audited) AS a",
+            False,
+        ),
     ],
 )
 def test_the_order_inside_arrays_counts_where_the_query_gives_it(both_ways: Any, query: str, same: bool) -> None:
@@ -169,10 +178,63 @@ def test_the_order_inside_arrays_counts_where_the_query_gives_it(both_ways: Any,
     assert both_ways(query, rows.format("(1, 2), (2, 1)"), rows.format("(1, 1), (2, 2)")).same is same
 
 
+REFUSED = "SELECT 1 AS k, CAST(raise_error('broken') AS INT) AS v"
+
+
+@pytest.mark.parametrize(
+    ("stock", "ours", "side"),
+    [
+        ("SELECT 1 AS k, 1 AS v", REFUSED, "with Saltwise, and answers it without Saltwise"),
+        (REFUSED, "SELECT 1 AS k, 1 AS v", "without Saltwise, and answers it with Saltwise"),
+        (REFUSED, REFUSED, "without Saltwise and with Saltwise"),
+    ],
+)
+def test_a_query_that_fails_says_on_which_side(both_ways: Any, stock: str, ours: str, side: str) -> None:
+    with pytest.raises(SaltwiseError) as error:
+        both_ways("SELECT k, max(v) FROM audited GROUP BY k", stock, ours)
+    assert str(error.value) == f"Spark refuses the query {side}: broken."
+
+
+def test_a_run_that_fails_on_the_clock_says_on_which_side(spark: SparkSession) -> None:
+    broken = spark.sql(REFUSED)
+    for values, side in ((module.STOCK, "without Saltwise"), (module.OURS, "with Saltwise")):
+        with pytest.raises(SaltwiseError) as error:
+            module._timed(spark, lambda: broken, values)
+        assert str(error.value) == f"Spark refuses the query {side}: broken."
+
+
+def test_the_runs_of_an_audit_are_under_a_conf_that_says_so(spark: SparkSession) -> None:
+    seen = []
+
+    def made() -> DataFrame:
+        seen.append(spark.conf.get("spark.saltwise.measured", None))
+        return spark.range(1)
+
+    module._collected(spark, made, module.STOCK)
+    module._timed(spark, made, module.OURS)
+    assert seen == ["true", "true"]
+
+
+def test_the_ratios_are_those_of_the_medians_that_are_shown(compared: Compared) -> None:
+    found = replace(
+        compared("SELECT 1"), seconds=(0.890, 0.905), longest_task=(0.0044, 0.0046), memory=(3 << 20, 6 << 20)
+    )
+    shown = [line.strip("│ ").split() for line in str(found).splitlines()]
+    assert ["seconds", "│", "0.890", "│", "0.905", "│", "1.02"] in shown
+    assert ["longest", "task,", "seconds", "│", "0.004", "│", "0.005", "│", "1.25"] in shown
+    assert ["peak", "memory", "of", "a", "task,", "MB", "│", "3.0", "│", "6.0", "│", "2.00"] in shown
+    assert found.ratio == pytest.approx(0.905 / 0.890)
+    assert "peak memory" not in str(replace(found, memory=(0, 0)))
+
+
 def test_the_last_bit_of_a_float_is_rounding(both_ways: Any) -> None:
     query, rows = "SELECT k, max(v) FROM audited GROUP BY k", "SELECT 1 AS k, {} AS v"
     assert both_ways(query, rows.format("0.1F"), rows.format("0.10000001F")).same
     assert not both_ways(query, rows.format("0.1D"), rows.format("0.10000001D")).same
+    rows = "SELECT 1 AS k, named_struct('float_rate', {}) AS v"
+    assert both_ways(query, rows.format("0.1F"), rows.format("0.10000001F")).same
+    assert not both_ways(query, rows.format("0.1D"), rows.format("0.10000001D")).same
+    rows = "SELECT 1 AS k, {} AS v"
     cancelled = both_ways(query, rows.format("0.0D"), rows.format("2.8e-17D"))
     assert "Where sums cancel, doubles differ by up to 3e-17, which counts as rounding." in words(cancelled)
 
@@ -207,6 +269,9 @@ OPENED = [
     ("SELECT k, concat_ws(',', collect_list(string(v))) FROM opened GROUP BY k", ["concat_ws over collected arrays"]),
     ("SELECT k, array_join(xs, ',') FROM (SELECT k, array_agg(string(v)) AS xs FROM opened GROUP BY k)",
      ["array_join over collected arrays"]),
+    ("SELECT k, array_join(sort_array(collect_list(string(v))), ','), collect_list(v) FROM opened GROUP BY k", []),
+    ("SELECT k, collect_list(v) OVER (PARTITION BY k ORDER BY v) FROM opened",
+     ["arrays of a window whose order may have ties"]),
     ("SELECT k, array_join(sort_array(collect_list(string(v))), ',') FROM opened GROUP BY k", []),
     ("SELECT concat_ws(',', string(k), string(v)) FROM opened", []),
     ("SELECT k, approx_percentile(v, 0.5), any_value(v) FROM opened GROUP BY k", ["any_value", "approx_percentile"]),

@@ -12,6 +12,7 @@ from tests.agree import WithConf
 
 from saltwise import SaltwiseError
 from saltwise.loads import WorkerLoads, worker_loads
+from saltwise.spark.reports.loads import measured_tasks
 from saltwise.strategies import StrategyName
 
 pytestmark = pytest.mark.classic("read the status store")
@@ -33,6 +34,19 @@ def loads(df: DataFrame) -> WorkerLoads[list[Any]]:
 
 def grouped(df: DataFrame, strategy: StrategyName) -> DataFrame:
     return df.skew_groupby("k", strategy=strategy, partitions=WORKERS).agg(F.collect_list("id"))
+
+
+def test_what_is_measured_runs_under_a_conf_that_says_so(spark: SparkSession) -> None:
+    seen = []
+
+    def action() -> None:
+        seen.append(spark.conf.get("spark.saltwise.measured", None))
+
+    measured_tasks(spark, action)
+    with pytest.raises(SaltwiseError, match="The action read no shuffle"):
+        worker_loads(spark, action)
+    action()
+    assert seen == ["true", "true", None]
 
 
 @pytest.mark.parametrize("adaptive", [True, False])

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import builtins
+import math
 import re
 import sys
 from collections.abc import Callable
+from datetime import timedelta
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 import saltwise
@@ -150,6 +152,40 @@ def test_no_rows_give_an_empty_report(spark: SparkSession) -> None:
     assert report.placement_advice == "There are no rows, so there is nothing to place."
 
 
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("map(1, 2)", "key 'k' is of type map<int,int>; it must hold no map or variant or interval: "),
+        ("struct(array(map(1, 2)) AS a)", "key 'k' is of type struct<a:array<map<int,int>>>; it must hold no map"),
+        ("array(" * 20 + "1" + ")" * 20, "key 'k' has 20 levels of structs and arrays; it must have at most 19: "),
+    ],
+)
+def test_a_report_on_a_key_that_no_sketch_takes_is_refused(spark: SparkSession, key: str, message: str) -> None:
+    with pytest.raises(SaltwiseValueError) as error:
+        saltwise.skew_report(spark.range(3).selectExpr(f"{key} AS k"), "k")
+    assert str(error.value).startswith(message)
+
+
+@pytest.mark.parametrize(("key", "kind"), [("parse_json('1')", "variant"), ("make_interval(1)", "interval")])
+def test_a_report_on_a_key_without_an_order_is_refused(
+    spark: SparkSession, version: tuple[int, ...], key: str, kind: str
+) -> None:
+    if version < (4, 0):
+        pytest.skip("Spark 3.5 has no variants, and its Python no such intervals")
+    with pytest.raises(SaltwiseValueError) as error:
+        saltwise.skew_report(spark.range(3).selectExpr(f"{key} AS k"), "k")
+    assert str(error.value) == (
+        f"key 'k' is of type {kind}; it must hold no map or variant or interval: take a part of it, or the map_entries "
+        "of a map."
+    )
+
+
+def test_a_key_that_python_has_no_value_for_is_shown_as_text(spark: SparkSession) -> None:
+    df = spark.range(3).selectExpr("struct(INTERVAL '1-2' YEAR TO MONTH AS m) AS k")
+    [hot] = saltwise.skew_report(df, "k", partitions=3).hot_keys
+    assert (hot.key, hot.count) == (("{INTERVAL '1-2' YEAR TO MONTH}",), 3)
+
+
 def test_a_report_without_a_key_column_is_refused(spark: SparkSession) -> None:
     with pytest.raises(SaltwiseValueError) as error:
         saltwise.skew_report(spark.range(3))
@@ -169,6 +205,10 @@ KINDS = {
     "struct": "struct(id % 3 AS a, 'x' AS b)",
     "array": "array(id % 3, NULL)",
     "interval": "make_dt_interval(0, cast(id % 3 AS int))",
+    "hours": "INTERVAL '-27:30' HOUR TO MINUTE",
+    "infinite": "float('-Infinity')",
+    "nested": "struct(timestamp'2021-03-28 01:30:00.123456' AS t, timestamp_ntz'2021-03-28 01:30:00.123456' AS n, "
+    "date'2020-02-28' AS d, 1.50BD AS x, X'FF00' AS b, double('NaN') AS f, array(id % 3, NULL) AS a, struct('x' AS s) AS s)",
 }
 
 
@@ -181,9 +221,32 @@ def test_the_hot_keys_of_a_report_are_found_again_whatever_their_type(
 ) -> None:
     df = spark.range(0, 300, 1, 2).selectExpr(*(f"{KINDS[kind]} AS k{i}" for i, kind in enumerate(kinds)))
     report = saltwise.skew_report(df, *df.columns, partitions=3)
-    hot = skew_groupby(df, *df.columns, strategy="wchoices", hot=report, partitions=3).count()
+    values = df.distinct().collect()
+    for hot in report, values, [tuple(key) for key in values]:
+        grouped = skew_groupby(df, *df.columns, strategy="wchoices", hot=hot, partitions=3).count()
+        with with_conf({"spark.sql.adaptive.enabled": False}):
+            grouped.select("count").collect()
+        assert metric_that_ran("head rows") == 300
+
+
+@pytest.mark.parametrize(
+    ("key", "hot"),
+    [
+        ("X'FF00'", [b"\xff\x00"]),
+        ("struct(id % 1 AS a, 'x' AS b)", [Row(a=0, b="x")]),
+        ("struct(id % 1 AS a, 'x' AS b)", {(0, "x"): 1}),
+        ("struct(id % 1 AS a)", [Row(a=0)]),
+        ("struct(struct(id % 1 AS a) AS s)", [(Row(s=Row(a=0)),)]),
+        ("double('NaN')", [math.nan]),
+        ("INTERVAL '1' SECOND", {timedelta(seconds=1): 1.0}),
+    ],
+)
+def test_a_hot_key_is_the_value_that_spark_gives(
+    spark: SparkSession, with_conf: WithConf, metric_that_ran: Callable[[str], int], key: str, hot: Any
+) -> None:
+    df = spark.range(0, 300, 1, 2).selectExpr(f"{key} AS k")
     with with_conf({"spark.sql.adaptive.enabled": False}):
-        hot.select("count").collect()
+        skew_groupby(df, "k", strategy="wchoices", hot=hot, partitions=3).count().select("count").collect()
     assert metric_that_ran("head rows") == 300
 
 

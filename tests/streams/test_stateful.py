@@ -160,7 +160,7 @@ def test_half_of_the_files_of_a_stopped_batch_are_written_again(spark: SparkSess
     half = tmp_path / "version=0000000002" / "unit=1"
     half.mkdir(parents=True)
     (half / "part-00000-half.snappy.parquet").write_bytes(b"PAR1")
-    (tmp_path / "commit.json.part").write_text("{")
+    (tmp_path / "commit.json.0a1b.part").write_text("{")
     assert rows_of(totals(tmp_path).state(spark)) == expected(first)
     totals(tmp_path).update(table(spark, second), 1)
     assert rows_of(totals(tmp_path).state(spark)) == expected(first + second)

@@ -266,6 +266,9 @@ def test_a_classifier_takes_the_likelier_label() -> None:
     [
         (lambda: agg.KllQuantiles("x", [1.5]), "probabilities are [1.5]; name at least one, each from 0 to 1."),
         (lambda: agg.TDigestQuantiles("x", []), "probabilities are []; name at least one, each from 0 to 1."),
+        (lambda: agg.KllQuantiles("x", k=7), "k is 7; it must be a whole number from 8 to 65535."),
+        (lambda: agg.TDigestQuantiles("x", k=9), "k is 9; it must be a whole number from 10 to 65535."),
+        (lambda: agg.ApproxDistinct("x", lg_k=6), "lg_k is 6; it must be a whole number from 7 to 21."),
         (lambda: agg.ReservoirSample("x", 0, "array<int>"), "k is 0; it must be a whole number of at least 1."),
         (lambda: agg.TopK("x", "x", k=1, returns="array<int>"), "columns are x, x; name each of them once."),
         (lambda: agg.BloomFilter("x", items=5, fpp=1), "fpp is 1; it must be above 0 and below 1."),

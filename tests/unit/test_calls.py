@@ -1,6 +1,8 @@
-"""The table of aggregate calls names each function that it calls."""
+"""The table of aggregate calls names each function that it calls, and a call is read from SQL text."""
 
 from tests.plans.calls import CALLS
+
+from saltwise.spark.aggregate_calls import Call, parse_call
 
 
 def test_every_call_calls_the_function_that_it_is_listed_for() -> None:
@@ -9,3 +11,9 @@ def test_every_call_calls_the_function_that_it_is_listed_for() -> None:
     ]
 
     assert wrong == []
+
+
+def test_the_alias_of_a_call_may_have_any_characters() -> None:
+    for alias in "", "n", "AS n", "`a b`", "AS `a``b`", "as ```)`":
+        assert parse_call(f"count(*) {alias}") == Call("count", [])
+    assert parse_call("count(*) AS `a` + 1") is None

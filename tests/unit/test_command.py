@@ -18,7 +18,9 @@ from saltwise.cli.files import format_of
 from saltwise.cli.picture import check_can_draw
 from saltwise.errors import SaltwiseValueError
 from saltwise.loads import WorkerLoads
-from saltwise.spark.spark_errors import first_sentence
+from saltwise.spark.reports.answers import Comparison
+from saltwise.spark.reports.audit import Audit
+from saltwise.spark.spark_errors import first_sentence, refused_query
 from saltwise.strategies import STRATEGIES
 
 
@@ -198,3 +200,27 @@ def test_the_demo_names_a_package_that_is_missing(
     result = runner.invoke(app, ["demo", "--quick", "--out", str(tmp_path / "a.png")])
     assert result.stderr == f"The demo needs {package}: run pip install 'saltwise[demo]'.\n"
     assert result.exit_code == 2
+
+
+def test_an_unknown_column_is_told_with_the_names_that_there_are() -> None:
+    class Unknown(Exception):
+        def getMessageParameters(self) -> dict[str, str]:
+            return {"objectName": "`a``c`", "proposal": "`a``b`, `d.e`"}
+
+    assert str(refused_query(Unknown())) == "column is 'a`c'; it must be one of a`b, d.e; did you mean 'a`b'?"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        ((2.0, 1.496), "2.00 s with stock Spark, 1.50 s with auto, 0.75 times as long."),
+        (
+            (0.890, 0.905),
+            "0.89 s with stock Spark, 0.91 s with auto, 1.02 times as long: on this machine, auto gains nothing here.",
+        ),
+    ],
+)
+def test_the_demo_compares_the_times_that_it_shows(seconds: tuple[float, float], said: str) -> None:
+    answers = Comparison(rows=(1, 1))
+    timed = Audit(answers, True, (), "", "", seconds=seconds, rounds=2, longest_task=None, memory=None)
+    assert demo.times(timed) == said

@@ -303,6 +303,8 @@ def test_usage_is_constant_linear_or_quadratic() -> None:
         ({"resources": "LXL"}, "resources is 'LXL'; it must be three of C, L and Q, for state, computation and communication."),
         ({"resources": "LL"}, "resources is 'LL'; it must be three of C, L and Q, for state, computation and communication."),
         ({"resources": "LQL"}, "domain is None; it must be the number of different keys, as LQL has a quadratic resource."),
+        ({"resources": "LQL", "domain": 2.5}, "domain is 2.5; it must be a whole number of at least 1."),
+        ({"domain": 0}, "domain is 0; it must be a whole number of at least 1."),
         ({"alpha": 1.0}, "alpha is 1.0; it must be a number above 1."),
         ({"sigma": 0}, "sigma is 0; it must be a share above 0 and at most 1."),
         ({"workers": 0}, "workers is 0; it must be a whole number from 1 to 100000."),

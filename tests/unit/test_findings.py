@@ -215,10 +215,18 @@ def test_a_repartition_of_the_query_is_named_before_the_aggregate_above() -> Non
         (
             "keys=[k#1], functions=[sum(v#2)]",
             "",
-            {"spark.sql.execution.bypassPartialAggregation": "true"},
+            {"spark.sql.execution.bypassPartialAggregation": "TRUE"},
             "set spark.sql.execution.bypassPartialAggregation=false",
         ),
         ("keys=[k#1], functions=[percentile(v#2)]", "Object", {"spark.saltwise.enabled": "true"}, "it was on"),
+        ("keys=[k#1], functions=[percentile(v#2)]", "Object", {"spark.saltwise.enabled": " True"}, "it was on"),
+        ("keys=[k#1], functions=[percentile(v#2)]", "Object", {"spark.saltwise.mode": "ON"}, "it was on"),
+        (
+            "keys=[k#1], functions=[percentile(v#2)]",
+            "Object",
+            {"spark.saltwise.enabled": "true", "spark.saltwise.mode": "observe"},
+            "set spark.saltwise.mode=on, or write",
+        ),
         (
             "keys=[k#1], functions=[percentile(v#2), collect_list(v#2)]",
             "Object",
@@ -260,7 +268,7 @@ def test_a_window_over_a_join_needs_a_cache_first() -> None:
     window = node("Window", "Window [rank() AS r#9], [k#1], [t#2]", [4], exchange(child=join))
     [found] = found_in([*started(window), *hot()])
     assert found.advice.startswith("cache the rows below the window")
-    [on] = found_in([*started(window, conf={"spark.saltwise.placement.enabled": "true"}), *hot()])
+    [on] = found_in([*started(window, conf={"spark.saltwise.placement.enabled": "True"}), *hot()])
     assert on.advice.startswith("it was on already")
 
 
@@ -293,7 +301,7 @@ JOIN = "spark.sql.adaptive.skewJoin"
         (
             "Inner",
             (1, 600),
-            {"spark.sql.adaptive.enabled": "false"},
+            {"spark.sql.adaptive.enabled": "False"},
             "set spark.sql.adaptive.enabled=true: Spark itself then splits this join's partitions",
         ),
         (

@@ -129,9 +129,10 @@ def test_support_out_of_range() -> None:
 
 
 def test_window_out_of_range() -> None:
-    with pytest.raises(SaltwiseError) as error:
-        SlidingCounts(window=5, epsilon=0.1)
-    assert str(error.value) == "window is 5; it must be a multiple of counters - 1 = 2."
+    for window in 5, 0, 2.0, "4":
+        with pytest.raises(SaltwiseError) as error:
+            SlidingCounts(window=window, epsilon=0.1)  # type: ignore[arg-type]
+        assert str(error.value) == f"window is {window!r}; it must be a multiple of counters - 1 = 2."
     with pytest.raises(SaltwiseError) as error:
         SlidingCounts(window=5, epsilon=0.1, counters=1)
     assert str(error.value) == "counters is 1; it must be a whole number of at least 2."

@@ -52,6 +52,35 @@ def test_options_win_over_the_session_and_the_session_over_defaults() -> None:
     assert settle(given, session) == SettledOptions("hash", 5, 0.5, 0.01, 3, 7, "rows")
 
 
+@pytest.mark.parametrize(
+    ("session", "choices", "counters"),
+    [
+        ({"partitions": "1", "choices": "4"}, None, None),  # one worker leaves nothing to choose
+        ({"partitions": "2", "choices": "4"}, 2, None),
+        ({"partitions": "2", "theta": "1e-9", "sketch_capacity": "4"}, None, MAX_CAPACITY),
+    ],
+)
+def test_confs_of_the_session_fit_any_workers_and_any_theta(
+    session: dict[str, str], choices: int | None, counters: int | None
+) -> None:
+    settled = settle(SkewOptions("dchoices"), session)
+    assert (settled.choices, settled.counters) == (choices, counters)
+
+
+@pytest.mark.parametrize(
+    ("session", "message"),
+    [
+        ({"choices": "1"}, "choices is 1; it must be a whole number of at least 2."),
+        ({"sketch_capacity": "0"}, "sketch_capacity is 0; it must be a whole number from 1 to 16777216."),
+    ],
+)
+@pytest.mark.parametrize("partitions", ["1", "8"])
+def test_a_conf_that_fits_no_group_by_is_refused(session: dict[str, str], message: str, partitions: str) -> None:
+    with pytest.raises(SaltwiseValueError) as refused:
+        settle(SkewOptions(), session | {"partitions": partitions})
+    assert str(refused.value) == message
+
+
 @pytest.mark.parametrize("said", ["auto", "split", "READJ"])
 def test_a_strategy_of_the_session_gives_way_where_it_cannot_be_used(said: str) -> None:
     session = {"partitions": "8", "strategy": said}

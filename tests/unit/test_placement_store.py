@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -316,6 +317,42 @@ def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
         replace_file(file, text)
         assert file.read_text() == text
     assert [each.name for each in tmp_path.iterdir()] == ["x.json"]
+
+
+def test_of_several_writers_at_once_each_writes_a_whole_file_and_the_last_one_stays(tmp_path: Path) -> None:
+    file = tmp_path / "x.json"
+    texts = [f"{number}" * 20_000 for number in range(8)]
+
+    def write(text: str) -> None:
+        for _ in range(10):
+            replace_file(file, text)
+            assert file.read_text() in texts
+
+    with ThreadPoolExecutor(len(texts)) as writers:
+        list(writers.map(write, texts))
+    assert [each.name for each in tmp_path.iterdir()] == ["x.json"]
+    replace_file(file, "the last")
+    assert file.read_text() == "the last"
+
+
+def test_a_writer_that_fails_leaves_the_old_file_and_nothing_beside_it(tmp_path: Path) -> None:
+    file = tmp_path / "x.json"
+    replace_file(file, "old")
+    with pytest.raises(UnicodeEncodeError):
+        replace_file(file, "\ud800")
+    assert file.read_text() == "old"
+    assert [each.name for each in tmp_path.iterdir()] == ["x.json"]
+
+
+def test_runs_that_plan_at_the_same_time_all_get_a_placement(tmp_path: Path) -> None:
+    PlacementStore(tmp_path).plan(run_of({1: 10, 2: 5}), 2)
+
+    def plan(workers: int) -> Placement:
+        return PlacementStore(tmp_path).plan(run_of({1: 10, 2: workers}), workers)
+
+    with ThreadPoolExecutor(8) as runs:
+        planned = [placement.function for placement in runs.map(plan, range(2, 10))]
+    assert PlacementStore(tmp_path).function in planned
 
 
 @pytest.mark.parametrize(

@@ -191,6 +191,7 @@ def test_the_claims_of_the_papers_hold(messages: int, z: float) -> None:
         ({"keys": np.zeros((2, 2), int)}, "keys are of type int64 in 2 dimensions; give a flat stream."),
         ({"scheme": "dchoise"}, "did you mean 'dchoices'?"),
         ({"workers": 0}, "workers is 0; it must be a whole number of at least 1."),
+        ({"workers": 2.5}, "workers is 2.5; it must be a whole number of at least 1."),
         ({"sources": 0}, "sources is 0; it must be a whole number of at least 1."),
         ({"theta": 0.0}, "theta is 0.0; it must be a share above 0 and at most 1."),
         ({"theta": 1.5}, "theta is 1.5; it must be a share above 0 and at most 1."),

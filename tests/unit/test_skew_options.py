@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from saltwise import SaltwiseValueError
-from saltwise.options import SkewOptions, hot_json
+from saltwise.options import SkewOptions
 from saltwise.strategies import STRATEGIES
 
 
@@ -41,24 +40,6 @@ def test_a_wrong_option_is_refused_in_one_sentence(options: dict[str, Any], mess
     assert str(error.value) == message
 
 
-@pytest.mark.parametrize(
-    ("hot", "message"),
-    [
-        ([], "hot is empty; name at least one key, or leave hot out."),
-        ("UA", "hot is 'UA'; it must be a list of keys, or a dict from key to share."),
-        ({"UA": 2}, "share of a hot key is 2; it must be above 0 and at most 1."),
-    ],
-)
-def test_wrong_hot_keys_are_refused_in_one_sentence(hot: object, message: str) -> None:
-    with pytest.raises(SaltwiseValueError) as error:
-        hot_json(hot)
-    assert str(error.value) == message
-
-
 def test_options_are_spelled_as_the_hint_reads_them() -> None:
     options = SkewOptions("DChoices", partitions=7, theta=0.5, sketch_capacity=8)
     assert options.hint() == ["dchoices", "partitions=7", "theta=0.5", "sketch.capacity=8"]
-
-
-def test_hot_keys_of_several_columns_are_tuples() -> None:
-    assert hot_json([("UA", None, Decimal("1.5"))]) == '[{"key": ["UA", null, "1.5"]}]'

@@ -211,6 +211,13 @@ def test_a_capacity_out_of_range_is_refused(capacity: int) -> None:
     assert str(refused.value) == f"capacity is {capacity}; it must be a whole number from 1 to 16777216."
 
 
+@pytest.mark.parametrize("k", [0, -1, 2.5])
+def test_the_top_of_no_whole_number_is_refused(k: Any) -> None:
+    with pytest.raises(SaltwiseValueError) as refused:
+        SpaceSaving(2).top(k)
+    assert str(refused.value) == f"k is {k}; it must be a whole number of at least 1."
+
+
 def test_a_weight_below_one_is_refused_and_counts_nothing() -> None:
     sketch = SpaceSaving(2, "string")
     with pytest.raises(SaltwiseValueError) as refused:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import threading
 from typing import Any
+from unittest.mock import Mock
 
+import pyspark
 import pytest
 
-from saltwise import SaltwiseValueError
+from saltwise import PluginMissingError, SaltwiseValueError, state_report
 from saltwise.spark.moving_state.batches import StateBatch, window_of
 from saltwise.spark.moving_state.report import StateReport
 from saltwise.spark.moving_state.steering import Steering, SteeringOptions, follow
@@ -239,6 +241,7 @@ def test_queries_that_are_not_wanted_are_left_alone() -> None:
         ),
         ({"load": "bytes"}, "load is 'bytes'; it must be one of time, rows."),
         ({"every": 0}, "every is 0; it must be a whole number of at least 1."),
+        ({"seed": -1}, "seed is -1; it must be a whole number of at least 0."),
         ({"max_moves": 0}, "max_moves is 0; it must be a whole number of at least 1."),
         ({"max_migration": "much"}, "max_migration is 'much'; it must be a size, such as 256m."),
         ({"utilisation": (0.8, 0.3)}, "utilisation is 0.8 to 0.3; it must be 0 < low < high <= 1."),
@@ -248,3 +251,10 @@ def test_an_option_out_of_range(options: dict[str, Any], message: str) -> None:
     with pytest.raises(SaltwiseValueError) as error:
         SteeringOptions(**options)
     assert str(error.value) == message
+
+
+def test_a_report_needs_the_plugin() -> None:
+    session: Any = Mock(version=pyspark.__version__)
+    session.catalog.functionExists.return_value = False
+    with pytest.raises(PluginMissingError, match=r"^This session runs without the Saltwise extension: start it with "):
+        state_report(session, Mock())

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from saltwise import SaltwiseError, streams
+from saltwise import SaltwiseError, datasets, streams
 from saltwise.streams import Stream
 
 INDEX = """\
@@ -125,6 +125,11 @@ def test_a_file_of_keys(tmp_path: Path) -> None:
         (lambda: streams.zipf(5, -2, 1.0), "keys is -2; it must be a whole number of at least 1."),
         (lambda: streams.zipf(5, 5, -1.0), "exponent is -1.0; it must be a number of at least 0."),
         (lambda: streams.zipf(5, 5, float("nan")), "exponent is nan; it must be a number of at least 0."),
+        (lambda: streams.zipf(5, 5, 1.0, seed=-1), "seed is -1; it must be a whole number of at least 0."),
+        (lambda: streams.drifting(5, 5, 1.0, 2, 1, seed=-3), "seed is -3; it must be a whole number of at least 0."),
+        (lambda: streams.lognormal(5, seed=-2), "seed is -2; it must be a whole number of at least 0."),
+        (lambda: datasets.words(0), "rows is 0; it must be a whole number of at least 1."),
+        (lambda: datasets.words(5, True), "vocabulary is True; it must be a whole number of at least 1."),
         (lambda: streams.lognormal(5, "LN3"), "which is 'LN3'; it must be one of LN1, LN2."),
         (lambda: streams.drifting(5, 5, 1.0, 0, 1), "periods is 0; it must be a whole number of at least 1."),
         (lambda: streams.drifting(5, 5, 1.0, 2, -1), "shift is -1; it must be a whole number of at least 0."),

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from statistics import median
 
+from ..conf_words import is_true, mode_of, word
 from ..errors import SaltwiseValueError
 from ..sizes import bytes_of
 from .application import PlanNode
@@ -71,15 +72,16 @@ def _aggregate(node: PlanNode, columns: str, fragment: Fragment, conf: Conf) -> 
             f"nothing helps a key whose {' or '.join(sorted(functions))} alone is too large, because one task must "
             "hold it; if one task has several such keys, more spark.sql.shuffle.partitions separate them"
         )
-    if conf.get(BYPASS) == "true":
+    if is_true(conf.get(BYPASS)):
         return f"set {BYPASS}=false: then map tasks combine a hot key's rows before the shuffle"
-    if _is_on(conf):
+    if mode_of(conf.get) == "on":
         return ALREADY_ON
     select = f"in the SELECT that groups by {columns}"
     # auto leaves these to Spark, because they are rarely skewed there.
     if fragment.has("StateStore") or node.name == "HashAggregate":
         return f"write /*+ SKEW_GROUPBY(dchoices) */ {select}"
-    return f"set spark.saltwise.enabled=true, or write /*+ SKEW_GROUPBY */ {select}"
+    switch = "mode=on" if "spark.saltwise.mode" in conf else "enabled=true"
+    return f"set spark.saltwise.{switch}, or write /*+ SKEW_GROUPBY */ {select}"
 
 
 def _functions(text: str) -> set[str]:
@@ -94,15 +96,11 @@ def _functions(text: str) -> set[str]:
     return {name for call in calls if (name := re.split(r"[\s(]", call, maxsplit=1)[0])}
 
 
-def _is_on(conf: Conf) -> bool:
-    return conf.get("spark.saltwise.enabled") == "true" or conf.get("spark.saltwise.mode") == "on"
-
-
 def _window(fragment: Fragment, read: Read, conf: Conf) -> str:
     if fragment.has("WindowGroupLimit"):
         return "nothing helps: Spark drops most rows of such a window before the shuffle, and Saltwise leaves it alone"
     switch = "spark.saltwise.placement.enabled"
-    if conf.get(switch) == "true":
+    if is_true(conf.get(switch)):
         return ALREADY_ON
     first = ""
     if any(kind_of(node) is not Kind.OTHER or "Join" in node.name for node in read.below):
@@ -118,9 +116,8 @@ def _join(node: PlanNode, conf: Conf, sizes: Sequence[int]) -> str:
     if "FullOuter" in node.text:
         return "nothing helps: Spark cannot split the partitions of a full outer join"
     fullest, middle = max(sizes), median(sizes)
-    needed = [
-        f"{switch}=true" for switch in (f"{ADAPTIVE}.enabled", f"{SKEW_JOIN}.enabled") if conf.get(switch) == "false"
-    ]
+    switches = (f"{ADAPTIVE}.enabled", f"{SKEW_JOIN}.enabled")
+    needed = [f"{switch}=true" for switch in switches if word(conf.get(switch)) == "false"]
     threshold = f"{SKEW_JOIN}.skewedPartitionThresholdInBytes"
     if fullest <= _bytes(conf, threshold, "256m"):
         needed.append(f"{threshold}={_half(fullest)}")

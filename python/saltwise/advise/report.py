@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..errors import SaltwiseValueError
 from ..tables import Printable, Table, counted
+from ..versioned_json import replace_file
 from .application import executions
 from .event_log import EventLog, EventLogError, event_logs
 from .findings import Finding, TaskFigures, findings
@@ -115,12 +116,8 @@ def write_page(advice: Advice, path: Path) -> None:
     Raises:
         SaltwiseValueError: the file cannot be written.
     """
-    part = path.with_name(path.name + ".part")
+    text = page(advice.findings, advice.gain, counted(advice.applications, "Spark application"))
     try:
-        part.write_text(
-            page(advice.findings, advice.gain, counted(advice.applications, "Spark application")), encoding="utf-8"
-        )
-        part.replace(path)
+        replace_file(path, text)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise SaltwiseValueError(f"html is {str(path)!r}; it must be a file that can be written ({error}).") from error

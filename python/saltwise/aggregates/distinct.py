@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from datasketches import hll_sketch, hll_union, tgt_hll_type
 
+from ..errors import check_whole
 from ..spark.aggregators.protocol import Aggregator
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ class ApproxDistinct(Aggregator):
         column: values of any type that Arrow can compare.
         lg_k: the sketch has 2^lg_k registers; lg_k is from 7 to 21. With 12 the standard error is 1.6 %.
 
+    Raises:
+        SaltwiseValueError: lg_k is out of range.
+
     >>> planes = ApproxDistinct("tailnum")
     >>> planes.finish(planes.update(planes.zero(), pa.record_batch({"tailnum": ["N1", "N2", "N1", None]})))
     2
@@ -35,6 +39,7 @@ class ApproxDistinct(Aggregator):
 
     def __init__(self, column: str | Column, lg_k: int = 12) -> None:
         super().__init__(column)
+        check_whole("lg_k", lg_k, 7, 21)
         self.lg_k = lg_k
 
     def zero(self) -> Any:

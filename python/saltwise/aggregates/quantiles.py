@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from datasketches import kll_doubles_sketch, tdigest_double
 
-from ..errors import SaltwiseValueError
+from ..errors import SaltwiseValueError, check_whole
 from ..spark.aggregators.protocol import Aggregator
 from .columns import doubles
 
@@ -30,9 +30,11 @@ class _Quantiles(Aggregator):
 
     returns = "array<double>"
     approximate = True
+    smallest_k: int
 
     def __init__(self, column: str | Column, probabilities: Sequence[float], k: int) -> None:
         super().__init__(column)
+        check_whole("k", k, self.smallest_k, 65535)
         if not probabilities or not all(0 <= p <= 1 for p in probabilities):
             raise SaltwiseValueError(f"probabilities are {probabilities!r}; name at least one, each from 0 to 1.")
         self.probabilities = [float(p) for p in probabilities]
@@ -57,12 +59,14 @@ class KllQuantiles(_Quantiles):
             confidence.
 
     Raises:
-        SaltwiseValueError: there is no probability, or one is out of range.
+        SaltwiseValueError: there is no probability, or one or k is out of range.
 
     >>> median = KllQuantiles("ms", [0.5])
     >>> median.finish(median.update(median.zero(), pa.record_batch({"ms": [1, 2, 3, 4, None]})))
     [3.0]
     """
+
+    smallest_k = 8
 
     def __init__(self, column: str | Column, probabilities: Sequence[float] = QUARTILES, k: int = 200) -> None:
         super().__init__(column, probabilities, k)
@@ -83,12 +87,14 @@ class TDigestQuantiles(_Quantiles):
         k: compression, from 10 to 65535: about the number of centroids.
 
     Raises:
-        SaltwiseValueError: there is no probability, or one is out of range.
+        SaltwiseValueError: there is no probability, or one or k is out of range.
 
     >>> middle = TDigestQuantiles("ms", [0.5])
     >>> middle.finish(middle.update(middle.zero(), pa.record_batch({"ms": [1, 2, 3, None]})))
     [2.0]
     """
+
+    smallest_k = 10
 
     def __init__(self, column: str | Column, probabilities: Sequence[float] = QUARTILES, k: int = 100) -> None:
         super().__init__(column, probabilities, k)

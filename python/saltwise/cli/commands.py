@@ -274,10 +274,10 @@ def audit(
 ) -> None:
     """Run a query with Saltwise and without it, and compare the answers.
 
-    It also says what was rewritten, and prints the ratios of time, of the
-    longest task and of memory. To compare answers, it rewrites small inputs
-    too; the timed runs may leave them alone. A query that writes is refused.
-    The exit status is 1 if the answers differ.
+    It also says what was rewritten, and prints the medians of time, of the
+    longest task and of memory, with their ratios. To compare answers, it
+    rewrites small inputs too; the timed runs may leave them alone. A query
+    that writes is refused. The exit status is 1 if the answers differ.
 
     \b
     Examples:

@@ -198,11 +198,11 @@ def timed_run(spark: SparkSession, rounds: int = 2) -> Audit:
 
 def times(timed: Audit) -> str:
     """Return one line about the times of both sides."""
-    stock, ours = timed.seconds
-    line = f"{stock:.1f} s with stock Spark, {ours:.1f} s with auto, {timed.ratio:.2f} times as long"
+    stock, ours = (round(seconds, 2) for seconds in timed.seconds)
+    line = f"{stock:.2f} s with stock Spark, {ours:.2f} s with auto, {ours / stock:.2f} times as long"
     if not timed.same:
         return f"{line}. The answers differ."
-    return f"{line}." if timed.ratio < 1 else f"{line}: on this machine, auto gains nothing here."
+    return f"{line}." if ours < stock else f"{line}: on this machine, auto gains nothing here."
 
 
 def summary(outcomes: list[Outcome]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import SaltwiseError, SaltwiseValueError
+from ..spark.columns import quoted
 from ..spark.spark_errors import SPARK_ERRORS, first_sentence, root_cause
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def format_of(path: str, format: str | None = None) -> str:
 
 
 def column(df: DataFrame, name: str) -> str:
-    """Return the name of a column, quoted for Spark. The name may have dots or blanks, or be a field of a struct.
+    """Return the name of a column as Spark reads it. It may have any characters, or be that of a field of a struct.
 
     Raises:
         SaltwiseValueError: the table has no such column. The message names the nearest one.
@@ -80,12 +81,19 @@ def column(df: DataFrame, name: str) -> str:
     >>> column(spark.range(1), "id")
     '`id`'
     """
-    quoted = f"`{name}`" if name in df.columns else name
+    if _has(df, quoted(name)):
+        return quoted(name)
+    if _has(df, name):
+        return name
+    raise SaltwiseValueError.unknown("column", name, df.columns)
+
+
+def _has(df: DataFrame, column: str) -> bool:
     try:
-        df.select(quoted)
-    except SPARK_ERRORS as error:
-        raise SaltwiseValueError.unknown("column", name, df.columns) from error
-    return quoted
+        df.select(column)
+    except SPARK_ERRORS:
+        return False
+    return True
 
 
 def check_exists(path: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ..errors import SaltwiseValueError, check_number, check_share
+from ..errors import SaltwiseValueError, check_number, check_share, check_whole
 from .utility import UTILITIES
 
 EXPONENTS = {"C": 0, "L": 1, "Q": 2}
@@ -60,9 +60,11 @@ class Aims:
         check_share("sigma", self.sigma)
         if self.utility not in UTILITIES:
             raise SaltwiseValueError.unknown("utility", self.utility, UTILITIES)
-        if "Q" in self.resources and (self.domain is None or self.domain < 1):
+        if self.domain is not None:
+            check_whole("domain", self.domain)
+        elif "Q" in self.resources:
             raise SaltwiseValueError(
-                f"domain is {self.domain!r}; it must be the number of different keys, as {self.resources} has a "
+                f"domain is None; it must be the number of different keys, as {self.resources} has a "
                 "quadratic resource."
             )
 

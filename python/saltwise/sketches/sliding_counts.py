@@ -46,7 +46,7 @@ class SlidingCounts(Generic[Item]):
 
     def __init__(self, window: int, epsilon: float, counters: int = 3) -> None:
         check_whole("counters", counters, 2)
-        if window < 1 or window % (counters - 1):
+        if not isinstance(window, int) or window < 1 or window % (counters - 1):
             raise SaltwiseValueError(f"window is {window!r}; it must be a multiple of counters - 1 = {counters - 1}.")
         self.window = window
         self.epsilon = epsilon

@@ -143,7 +143,13 @@ class SpaceSaving:
         return int(self._s.counters[counter]["count"]), int(self._s.counters[counter]["error"])
 
     def top(self, k: int | None = None) -> list[Counted]:
-        """Return the k items with the highest counts, all by default; of equal counts the smallest error first."""
+        """Return the k items with the highest counts, all by default; of equal counts the smallest error first.
+
+        Raises:
+            SaltwiseValueError: k is not a whole number of at least 1.
+        """
+        if k is not None:
+            check_whole("k", k)
         counts, errors = (self._s.counters[column][: len(self)].tolist() for column in ("count", "error"))
         return self._ranked(map(Counted, self._items, counts, errors))[:k]
 

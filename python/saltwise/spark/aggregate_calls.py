@@ -38,7 +38,7 @@ def parse_call(text: str) -> Call | None:
     if re.match(r"\s*filter\s*\(", rest, re.I):
         where, rest = _bracketed(rest[rest.index("(") :])
         condition = F.expr(re.sub(r"^\s*where\b", "", where, flags=re.I))
-    if not re.fullmatch(r"\s*((as\s+)?(`[^`]+`|\w+)\s*)?", rest, re.I):
+    if not re.fullmatch(r"\s*((as\s+)?(`(?:[^`]|``)+`|\w+)\s*)?", rest, re.I):
         return None
     arguments = [] if inner.strip() == "*" else [F.expr(argument) for argument in _separated(inner)]
     return Call(start[1].lower(), arguments, distinct is not None, condition)

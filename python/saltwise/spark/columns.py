@@ -62,6 +62,35 @@ def holds_type(data_type: DataType, names: Sequence[str]) -> bool:
     return data_type.typeName() in names or any(holds_type(inner_type, names) for inner_type in inner_types)
 
 
+def check_keys(keys: StructType, refused: Sequence[str] = WITHOUT_HASH) -> None:
+    """Raise if a key column is or holds a type that cannot be a key here.
+
+    Args:
+        keys: the key columns.
+        refused: names of types.
+
+    Raises:
+        SaltwiseValueError: a key is or holds such a type.
+    """
+    for key in keys:
+        if holds_type(key.dataType, refused):
+            raise SaltwiseValueError(
+                f"key {key.name!r} is of type {key.dataType.simpleString()}; it must hold no {' or '.join(refused)}: "
+                "take a part of it, or the map_entries of a map."
+            )
+
+
+def levels(data_type: DataType) -> int:
+    """Return how many structs and arrays are inside of each other.
+
+    >>> levels(ArrayType(ArrayType(DataType())))
+    2
+    """
+    if isinstance(data_type, StructType):
+        return 1 + max((levels(field.dataType) for field in data_type), default=0)
+    return 1 + levels(data_type.elementType) if isinstance(data_type, ArrayType) else 0
+
+
 def check_arrow_types(rows: DataFrame, keys: int) -> None:
     """Raise if a column cannot go through ``mapInArrow``, or a key has no hash.
 

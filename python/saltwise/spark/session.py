@@ -14,6 +14,7 @@ import pyspark
 from .._java import ensure_java
 from .._spark_lines import SPARK_LINES
 from .._version import __version__
+from ..conf_words import mode_of, word
 from ..errors import PluginMissingError, SaltwiseError
 from ..options import SPELLED
 from ..tables import Printable
@@ -30,6 +31,9 @@ CONF_OF_OPTION = {
     for name in ("strategy", "partitions", "theta", "epsilon", "choices", "sketch_capacity", "cost")
 }
 """The conf of each option of skew_groupby that Python reads. The plugin reads all confs."""
+
+MEASURED = {"spark.saltwise.measured": "true"}
+"""The confs of what Saltwise itself runs to measure a query. Such runs are no savings."""
 
 _JAR_FOLDER = Path(__file__).parent.parent / "jars"
 _JARS = "spark.jars"
@@ -162,9 +166,9 @@ class Status(Printable):
     """Version of the Python package."""
     spark_version: str
     enabled: bool
-    """Whether spark.saltwise.enabled is true."""
+    """Whether GROUP BYs without a hint are rewritten, by spark.saltwise.mode or spark.saltwise.enabled."""
     strategy: str | None
-    """Value of spark.saltwise.strategy; None if the extension is not loaded."""
+    """The strategy of spark.saltwise.strategy; None if the extension is not loaded."""
 
 
 def status(spark: SparkSession) -> Status:
@@ -176,14 +180,13 @@ def status(spark: SparkSession) -> Status:
     version = None
     if plugin_loaded(spark):
         [(version,)] = spark.sql("SELECT saltwise_version()").collect()
-    conf = spark.conf
     return Status(
         loaded=version is not None,
         plugin_version=version,
         package_version=__version__,
         spark_version=spark.version,
-        enabled=version is not None and conf.get("spark.saltwise.enabled", "false") == "true",
-        strategy=None if version is None else conf.get("spark.saltwise.strategy", "auto"),
+        enabled=version is not None and mode_of(lambda name: spark.conf.get(name, None)) == "on",
+        strategy=None if version is None else word(spark.conf.get("spark.saltwise.strategy", "auto")),
     )
 
 

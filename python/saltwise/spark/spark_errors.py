@@ -23,12 +23,19 @@ else:
     SPARK_ERRORS = (PySparkException, Py4JJavaError)
 
 
+_QUOTED = re.compile(r"`((?:[^`]|``)*)`")
+
+
+def _unquoted(name: re.Match[str]) -> str:
+    return name[1].replace("``", "`")
+
+
 def root_cause(error: Exception) -> str:
     """Return the message of the first cause: for a file, the message of its reader."""
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     while java is not None and java.getCause() is not None:
         java = java.getCause()
-    return str(error if java is None else java.getMessage())
+    return str(error if java is None else java.getMessage() or java.toString())
 
 
 def first_sentence(text: object) -> str:
@@ -42,18 +49,19 @@ def first_sentence(text: object) -> str:
     return re.split(r" SQLSTATE: |; line \d|\(line \d|(?<=[a-z`'\"\])])[.;] (?=[A-Z])", line)[0].rstrip(".; ")
 
 
-def refused_query(error: Exception, tables: Iterable[str] = ()) -> SaltwiseError:
+def refused_query(error: Exception, tables: Iterable[str] = (), side: str = "") -> SaltwiseError:
     """Make the one-sentence error for a query that Spark refuses. It suggests the nearest name that exists.
 
     Args:
         error: one of SPARK_ERRORS.
         tables: names of the tables that the query may use.
+        side: where Spark refuses the query, if it runs in several ways, such as " with Saltwise".
 
     >>> refused_query(error)  # doctest: +SKIP
     SaltwiseValueError("column is 'carier'; it must be one of carrier, origin; did you mean 'carrier'?")
     """
     parameters: dict[str, str] = getattr(error, "getMessageParameters", dict)() or {}
-    unquoted = {name: str(value).replace("`", "") for name, value in parameters.items()}
+    unquoted = {name: re.sub(_QUOTED, _unquoted, str(value)) for name, value in parameters.items()}
     if "proposal" in unquoted:
         return SaltwiseValueError.unknown("column", unquoted["objectName"], unquoted["proposal"].split(", "))
     if "relationName" in unquoted:
@@ -65,4 +73,6 @@ def refused_query(error: Exception, tables: Iterable[str] = ()) -> SaltwiseError
         return SaltwiseValueError.unknown("table", table, known)
     if isinstance(error, IllegalArgumentException):  # one of the plugin's own errors, which are sentences
         return SaltwiseValueError(str(error).split("\n")[0])
-    return SaltwiseError(f"Spark refuses the query: {first_sentence(error)}.")
+    # Spark 3.5 has errors that pyspark does not know. They say only which call failed.
+    said = root_cause(error) if hasattr(error, "java_exception") else error
+    return SaltwiseError(f"Spark refuses the query{side}: {first_sentence(said)}.")

@@ -14,7 +14,7 @@ from ...options import MAX_CAPACITY, SettledOptions, SkewOptions, settle
 from ...placement.aims import DEFAULT_AIMS, Aims
 from ...placement.history import COUNTERS_PER_KEY, keys_to_track
 from ...placement.weights import Weights, check_weight
-from ..columns import quoted
+from ..columns import check_keys, quoted
 from ..session import require_plugin, session_options
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ def weights_of(
         Hashes and weights, for :meth:`saltwise.PlacementStore.plan`.
 
     Raises:
-        SaltwiseValueError: there is no key, the cost is unknown, or a weight is negative, NaN, infinite or NULL.
+        SaltwiseValueError: there is no key, a key holds a map, the cost is unknown, or a weight is negative, NaN,
+            infinite or NULL.
         PluginMissingError: the cost is "rows", and the session has no plugin.
 
     >>> weights_of(df, "k").weights
@@ -62,7 +63,9 @@ def weights_of(
     if capacity is None:
         capacity = key_capacity(settle(SkewOptions(), session_options(df.sparkSession)), cost, DEFAULT_AIMS)
     check_whole("capacity", capacity)
-    key_type = ", ".join(field.dataType.simpleString() for field in df.select(*columns).schema)
+    keys_of_rows = df.select(*columns).schema
+    check_keys(keys_of_rows)
+    key_type = ", ".join(field.dataType.simpleString() for field in keys_of_rows)
     key = F.xxhash64(*columns)
     if isinstance(cost, str) and cost == "rows":
         require_plugin(df.sparkSession)

@@ -13,6 +13,7 @@ from ...placement.function_json import to_json
 from ...placement.partition_function import PartitionFunction
 from ...placement.store import PlacementStore
 from ...strategies import PLANNED_AHEAD
+from ..columns import quoted
 from .key_weights import COSTS, key_capacity, weights_of
 from .request import Request
 
@@ -24,7 +25,7 @@ def check_placement(request: Request) -> None:
     """Check the argument `placement`.
 
     Raises:
-        SaltwiseValueError: it is of a wrong type, or does not go with the strategy.
+        SaltwiseValueError: it is of a wrong type, or does not go with another option.
     """
     placement = request.placement
     if placement is not None and not isinstance(placement, (PartitionFunction, PlacementStore)):
@@ -33,6 +34,16 @@ def check_placement(request: Request) -> None:
     if strategy not in STRATEGIES_WITH_PLACEMENT:
         allowed = ", ".join(STRATEGIES_WITH_PLACEMENT)
         raise SaltwiseValueError(f"placement is given, and strategy is {strategy!r}; it must be one of {allowed}.")
+    if request.options.hot is not None:
+        raise SaltwiseValueError("hot is given, and placement leaves every group whole: leave one of them out.")
+    if isinstance(placement, PartitionFunction):
+        options = vars(request.options) | {"strategy": None if strategy == "auto" else strategy}
+        for name, value in options.items():
+            if value is not None and name != "partitions":
+                raise SaltwiseValueError(
+                    f"{name} is {value!r}, and placement is a partition function, which has no use for it: leave "
+                    f"{name} out, or give a PlacementStore."
+                )
 
 
 def partition_function_json(request: Request) -> str:
@@ -48,7 +59,9 @@ def partition_function_json(request: Request) -> str:
     if isinstance(placement, PartitionFunction):
         return to_json(placement)
     settled = request.settle(PLANNED_AHEAD, default="level")
-    cost: Any = settled.cost if settled.cost in COSTS else F.col(settled.cost)
+    cost: Any = settled.cost
+    if cost not in COSTS:
+        cost = F.col(quoted(cost) if cost in request.rows.columns else cost)
     aims = DEFAULT_AIMS if placement is None else placement.aims
     run = weights_of(request.rows, request.keys, cost, key_capacity(settled, cost, aims))
     if placement is not None:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
 from ..._optional import required_by
 from ...errors import SaltwiseError, SaltwiseValueError
-from ...options import SkewOptions, hot_json
+from ...options import SkewOptions
 from ...strategies import PLANNED_AHEAD, ROUTING, RoutingName, StrategyName
 from ..aggregators.protocol import Aggregator
 from ..session import require_plugin
+from .hot_keys import hot_json
 from .request import Request
 
 if TYPE_CHECKING:
@@ -262,14 +263,15 @@ def skew_groupby(
         epsilon: the imbalance that ``dchoices`` may leave, as a share of all rows.
         choices: d, the workers that a hot key may use with ``dchoices``; solved by default.
         sketch_capacity: counters of a sketch, at least 1/theta.
-        hot: hot keys that are known beforehand: a list of keys (tuples for several columns), a dict from key to its
-            share of rows, or a report of :func:`saltwise.skew_report`. Routing then depends only on the content of
-            rows. The strategy must be one that routes rows; the default is ``dchoices``.
+        hot: hot keys that are known beforehand: a list of keys, a dict from key to its share of rows, or a report of
+            :func:`saltwise.skew_report`. A key is the value as Spark gives it to Python; for several columns, a tuple
+            or a Row of their values. Routing then depends only on the content of rows. The strategy must be one that
+            routes rows; the default is ``dchoices``.
         cost: what a key costs its worker, if groups stay whole: ``rows`` (the default), ``bytes``, ``rows^2``, or the
             name of a column of numbers to add up.
         placement: the worker of each key, if groups stay whole: a partition function, or a store that keeps one from
             run to run. A store plans the next function by ``level``, in a pass over the key columns before the query
-            runs.
+            runs. A function goes with no other option but ``partitions``.
         engine: ``plugin``, or ``arrow`` for a session without it. Then rows are routed by ``mapInArrow`` to the same
             workers, and aggregates are merged by Spark's public functions. The package must be installed where Spark's
             Python workers run. Without a strategy it uses ``dchoices``. It takes neither ``auto``, ``hot``, ``cost``
@@ -292,7 +294,6 @@ def skew_groupby(
         epsilon=epsilon,
         choices=choices,
         sketch_capacity=sketch_capacity,
-        hot=None if hot is None else hot_json(hot),
         cost=cost,
     )
     if hot is not None and options.strategy not in (None, "auto", *ROUTING):
@@ -301,6 +302,9 @@ def skew_groupby(
             "or leave hot out."
         )
     request = Request(df, cols, options, placement)
+    if hot is not None:
+        types = [key.dataType for key in df.select(*request.keys).schema]
+        request = replace(request, options=replace(options, hot=hot_json(hot, types)))
     if engine == "arrow":
         request.refuse_unused("engine='arrow'", "group by the plugin")
     else:

@@ -24,7 +24,7 @@ from pyspark.errors import PySparkException
 from ...errors import SaltwiseError
 from ...placement.function_json import PartitionFormatError
 from ...placement.store import local_folder
-from ...versioned_json import PART, VersionedJsonError, replace_file
+from ...versioned_json import VersionedJsonError, is_part, replace_file
 from .commit import Commit, Files
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class StateFolder:
 
     def __init__(self, path: str | Path, first: Commit) -> None:
         self.path = local_folder(path)
-        if self.path.exists() and {file.name for file in self.path.iterdir()} - {COMMIT + PART}:
+        if self.path.exists() and not all(is_part(file.name, of=COMMIT) for file in self.path.iterdir()):
             self.read()
         else:
             self.path.mkdir(parents=True, exist_ok=True)

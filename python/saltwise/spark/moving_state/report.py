@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import SaltwiseError
 from ...tables import Printable, Table
+from ..session import require_plugin
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -148,10 +149,12 @@ def state_report(spark: SparkSession, query: Any) -> StateReport:
         query: a streaming query that runs.
 
     Raises:
+        PluginMissingError: the session has no plugin.
         SaltwiseError: no balancer has reported on this query.
 
     >>> print(state_report(spark, query))  # doctest: +SKIP
     """
+    require_plugin(spark)
     [row] = spark.sql(f"SELECT state_report('{query.runId}')").collect()
     if row[0] is None:
         raise SaltwiseError(

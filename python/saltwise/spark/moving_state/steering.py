@@ -54,6 +54,7 @@ class SteeringOptions:
                 raise SaltwiseValueError.unknown(name, given, allowed)
         for name in ("every", "window"):
             check_whole(name, getattr(self, name))
+        check_whole("seed", self.seed, 0)
         if self.max_moves is not None:
             check_whole("max_moves", self.max_moves)
         if not self.max_bytes:

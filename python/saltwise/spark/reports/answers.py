@@ -2,14 +2,22 @@
 
 Left open are the order of rows, the rounding of doubles, which depends on the order in which they were added, and the
 order inside arrays that collect_list and collect_set make.
+
+Two doubles may each be near a third one, and not near each other. So rows are paired as a whole: as many of them as can
+be. The rows of a group have the same values, apart from their doubles. Within a group, sorting pairs nearly all rows.
+The others are parted wherever a double leaves a gap, and what then is left is paired by augmenting paths.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect, bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, NamedTuple
+
+from pyspark.sql.types import ArrayType, DataType, FloatType, MapType, StructType
 
 DIGITS = 9
 """Doubles are the same if they agree in this many digits."""
@@ -24,6 +32,8 @@ Large numbers may have cancelled in a small sum.
 """
 MAX_DIFFERENCES = 20
 """The most differences that a comparison lists."""
+MAX_CANDIDATES = 32
+"""With how many rows of a cell a row is compared at most, if many are near it in every double."""
 
 
 @dataclass(frozen=True)
@@ -48,15 +58,18 @@ class Comparison:
 
 
 def compare(
-    one: Iterable[Sequence[Any]], other: Iterable[Sequence[Any]], floats: Collection[int] = (), ordered: bool = False
+    one: Iterable[Sequence[Any]],
+    other: Iterable[Sequence[Any]],
+    types: Sequence[DataType] = (),
+    ordered: Collection[int] = (),
 ) -> Comparison:
     """Compare two answers.
 
     Args:
         one: the rows of one answer.
         other: the rows of the other answer.
-        floats: the positions of the columns that hold floats, which have fewer digits than doubles.
-        ordered: whether the order inside arrays counts.
+        types: those of the columns. Floats have fewer digits than doubles. Without types there are no floats.
+        ordered: the positions of the columns in whose arrays the order counts.
 
     >>> compare([(1, 0.1 + 0.2), (2, None)], [(2, None), (1, 0.3)]).same
     True
@@ -66,33 +79,23 @@ def compare(
     [("('a', 1)", "('a', 2)")]
     """
     rows, others = [tuple(row) for row in one], [tuple(row) for row in other]
-    tolerances = _tolerances([*rows, *others], floats)
-    left, right = _sorted(rows, tolerances, ordered), _sorted(others, tolerances, ordered)
-    differences: list[tuple[str, str]] = []
-    different = reordered = i = j = 0
-    rounding = 0.0
-    while i < len(left) or j < len(right):
-        if i < len(left) and j < len(right) and _same(left[i][0], right[j][0]):
-            rounding = max(rounding, *map(_Double.rounding, left[i][0][1], right[j][0][1]), 0.0)
-            exact = [_row_parts(row, tolerances, ordered=True) for row in (left[i][1], right[j][1])]
-            reordered += not _same(*exact)
-            i, j = i + 1, j + 1
-            continue
-        # A row without a partner is skipped, on the side whose row comes first.
-        step_left = j == len(right) or (i < len(left) and _order(left[i][0]) < _order(right[j][0]))
-        step_right = i == len(left) or not step_left
-        if i < len(left) and j < len(right) and _are_partners(left, i + 1, right, j + 1):
-            step_left = step_right = True
-        different += 1
-        if len(differences) < MAX_DIFFERENCES:
-            differences.append((repr(left[i][1]) if step_left else "", repr(right[j][1]) if step_right else ""))
-        i, j = i + step_left, j + step_right
+    columns = _columns([*rows, *others], types, ordered)
+    left, right = ([_row(row, columns) for row in side] for side in (rows, others))
+    pairs = list(_paired(left, right))
+    paired = {id(item) for pair in pairs for item in pair}
+    alone = [[item for item in side if id(item) not in paired] for side in (left, right)]
+    found = list(_differences(pairs, *alone)) if any(alone) else []
+    in_order = [column._replace(ordered=True) for column in columns]
     return Comparison(
         rows=(len(left), len(right)),
-        differences=differences,
-        different=different,
-        reordered=reordered,
-        rounding=rounding,
+        differences=[(_shown(a), _shown(b)) for a, b in found[:MAX_DIFFERENCES]],
+        different=len(found),
+        reordered=sum(
+            a.value != b.value and not _row(a.value, in_order).same(_row(b.value, in_order)) for a, b in pairs
+        ),
+        rounding=max(
+            (rounded for a, b in pairs for rounded in map(_Double.rounding, a.doubles, b.doubles)), default=0.0
+        ),
     )
 
 
@@ -104,13 +107,14 @@ class _Tolerance(NamedTuple):
 
 
 class _Double(NamedTuple):
+    """A finite double. What lies between two that are the same is the same as both."""
+
     value: float
     tolerance: _Tolerance
 
     def agrees(self, other: _Double) -> bool:
         """Return whether two doubles differ only in their last digits."""
-        both_nan = math.isnan(self.value) and math.isnan(other.value)
-        return both_nan or math.isclose(self.value, other.value, rel_tol=10.0**-self.tolerance.digits)
+        return math.isclose(self.value, other.value, rel_tol=10.0**-self.tolerance.digits)
 
     def same(self, other: _Double) -> bool:
         near_zero = abs(self.value) <= NEAR_ZERO and abs(other.value) <= NEAR_ZERO
@@ -120,26 +124,56 @@ class _Double(NamedTuple):
         """Return the difference of two doubles that are the same; 0 if it is in their last digits."""
         return 0.0 if self.agrees(other) else abs(self.value - other.value)
 
-    def order(self) -> tuple[bool, float]:
-        """Return the sort key. It has one digit less, so that equal doubles have the same place. NaN comes last."""
-        digits, absolute = self.tolerance
-        if math.isnan(self.value) or abs(self.value) <= max(NEAR_ZERO, absolute):
-            return math.isnan(self.value), 0.0
-        return False, float(f"{self.value:.{digits - 2}e}")
+
+class _Column(NamedTuple):
+    """What counts in a column."""
+
+    type: DataType | None
+    double: _Tolerance
+    float: _Tolerance
+    ordered: bool
 
 
-Parts = tuple[str, list[_Double]]
-"""A value without its doubles, and its doubles."""
+@dataclass(slots=True, eq=False)
+class _Item:
+    """A row, or an item of an array or a map."""
+
+    text: str
+    """The value without its doubles. The items of arrays in any order are sorted."""
+    doubles: list[_Double]
+    """Its doubles: of items in any order, each double by size. Values that are the same have the same doubles."""
+    inner: list[list[_Item]]
+    """Items in any order that have several doubles. Doubles by size do not tell which of them belong together."""
+    value: Any
+
+    def same(self, other: _Item) -> bool:
+        """Return whether two items with the same text are the same, apart from what Spark leaves open."""
+        return (
+            self.text == other.text
+            and all(map(_Double.same, self.doubles, other.doubles))
+            and all(
+                sum(1 for _ in _pairs_of_group(mine, theirs)) == len(mine)
+                for mine, theirs in zip(self.inner, other.inner, strict=True)
+            )
+        )
+
+    def order(self, first: int = 0) -> tuple[str, list[float]]:
+        """Return the sort key, by the text and then by the doubles, from one of them on."""
+        return self.text, [double.value for double in (*self.doubles[first:], *self.doubles[:first])]
 
 
-def _tolerances(rows: list[tuple[Any, ...]], floats: Collection[int]) -> list[_Tolerance]:
-    """Return the tolerance of each column."""
+def _columns(rows: list[tuple[Any, ...]], types: Sequence[DataType], ordered: Collection[int]) -> list[_Column]:
     largest = [0.0] * max(map(len, rows), default=0)
     for row in rows:
         for column, value in enumerate(row):
             largest[column] = max(largest[column], *(abs(double) for double in _finite_doubles(value)), 0.0)
     return [
-        _Tolerance(FLOAT_DIGITS if column in floats else DIGITS, CANCELLED * number)
+        _Column(
+            types[column] if types else None,
+            _Tolerance(DIGITS, CANCELLED * number),
+            _Tolerance(FLOAT_DIGITS, CANCELLED * number),
+            column in ordered,
+        )
         for column, number in enumerate(largest)
     ]
 
@@ -152,50 +186,244 @@ def _finite_doubles(value: Any) -> Iterator[float]:
             yield from _finite_doubles(item)
 
 
-def _sorted(
-    rows: list[tuple[Any, ...]], tolerances: list[_Tolerance], ordered: bool
-) -> list[tuple[Parts, tuple[Any, ...]]]:
-    return sorted(((_row_parts(row, tolerances, ordered), row) for row in rows), key=lambda pair: _order(pair[0]))
+def _row(row: tuple[Any, ...], columns: list[_Column]) -> _Item:
+    return _joined("row", row, [_item(value, column.type, column) for value, column in zip(row, columns, strict=True)])
 
 
-def _order(parts: Parts) -> tuple[str, list[tuple[bool, float]]]:
-    return parts[0], [double.order() for double in parts[1]]
-
-
-def _row_parts(row: tuple[Any, ...], tolerances: list[_Tolerance], ordered: bool) -> Parts:
-    return _joined("row", [_parts(value, tolerances[column], ordered) for column, value in enumerate(row)])
-
-
-def _parts(value: Any, tolerance: _Tolerance, ordered: bool) -> Parts:
+def _item(value: Any, data_type: DataType | None, column: _Column) -> _Item:
     """Take a value apart.
 
     Args:
         value: a value of a row, or a value in it.
-        tolerance: that of its column.
-        ordered: whether the order inside arrays counts.
+        data_type: its type, if it is known.
+        column: the column that it is in.
     """
     if isinstance(value, float):
-        return "double", [_Double(value, tolerance)]
+        if not math.isfinite(value):
+            return _Item(f"double {value}", [], [], value)
+        tolerance = column.float if isinstance(data_type, FloatType) else column.double
+        return _Item("double", [_Double(value, tolerance)], [], value)
     if isinstance(value, dict):
-        return _joined("map", sorted((_parts(item, tolerance, ordered) for item in value.items()), key=_order))
+        types = (data_type.keyType, data_type.valueType) if isinstance(data_type, MapType) else (None, None)
+        entries = ((item, [_item(*part, column) for part in zip(item, types, strict=True)]) for item in value.items())
+        return _in_any_order("map", value, [_joined("entry", item, parts) for item, parts in entries])
     if isinstance(value, list):
-        items = [_parts(item, tolerance, ordered) for item in value]
-        return _joined("array", items if ordered else sorted(items, key=_order))
+        of_items = data_type.elementType if isinstance(data_type, ArrayType) else None
+        items = [_item(item, of_items, column) for item in value]
+        return _joined("array", value, items) if column.ordered else _in_any_order("array", value, items)
     if isinstance(value, tuple):
-        return _joined("row", [_parts(item, tolerance, ordered) for item in value])
-    return repr(value), []
+        fields = [f.dataType for f in data_type] if isinstance(data_type, StructType) else [None] * len(value)
+        return _joined("row", value, [_item(*part, column) for part in zip(value, fields, strict=True)])
+    return _Item(repr(value), [], [], value)
 
 
-def _joined(kind: str, parts: list[Parts]) -> Parts:
-    return f"{kind}({', '.join(text for text, _ in parts)})", [double for _, doubles in parts for double in doubles]
+def _joined(kind: str, value: Any, parts: list[_Item]) -> _Item:
+    return _Item(
+        f"{kind}({', '.join(part.text for part in parts)})",
+        [double for part in parts for double in part.doubles],
+        [items for part in parts for items in part.inner],
+        value,
+    )
 
 
-def _same(one: Parts, other: Parts) -> bool:
-    return one[0] == other[0] and all(map(_Double.same, one[1], other[1]))
+def _in_any_order(kind: str, value: Any, items: list[_Item]) -> _Item:
+    doubles: list[_Double] = []
+    inner: list[list[_Item]] = []
+    groups = _groups(items)
+    for text in sorted(groups):
+        group = groups[text]
+        for same_double in zip(*(item.doubles for item in group), strict=True):
+            doubles += sorted(same_double)
+        if len(group) == 1:
+            inner += group[0].inner
+        elif len(group[0].doubles) > 1:
+            inner.append(group)
+    texts = (text for text in sorted(groups) for _ in groups[text])
+    return _Item(f"{kind}({', '.join(texts)})", doubles, inner, value)
 
 
-def _are_partners(left: list[Any], i: int, right: list[Any], j: int) -> bool:
-    """Return whether two rows are partners, or both sides have ended. Then the two rows before differ by a value."""
-    if i == len(left) and j == len(right):
-        return True
-    return i < len(left) and j < len(right) and _same(left[i][0], right[j][0])
+def _groups(items: Iterable[_Item]) -> dict[str, list[_Item]]:
+    groups: dict[str, list[_Item]] = {}
+    for item in items:
+        groups.setdefault(item.text, []).append(item)
+    return groups
+
+
+def _paired(left: list[_Item], right: list[_Item]) -> Iterator[tuple[_Item, _Item]]:
+    """Yield pairs of items that are the same, as many as there can be. No item is in two of them."""
+    others = _groups(right)
+    for text, group in _groups(left).items():
+        if text in others:
+            yield from _pairs_of_group(group, others[text])
+
+
+def _pairs_of_group(left: list[_Item], right: list[_Item]) -> Iterator[tuple[_Item, _Item]]:
+    """Yield the pairs of items that all have the same text.
+
+    Where a double leaves a gap, no item below the gap is the same as one above it. So the items part there.
+    """
+    doubles = len(left[0].doubles)
+    waiting = [(left, right, 0, 0)]
+    while waiting:
+        left, right, at, unparted = waiting.pop()
+        if unparted in (0, doubles):
+            by_order = _by_order(left, right, at)
+            if all(one.same(other) for one, other in by_order) and len(left) == len(right):
+                yield from by_order
+                continue
+        if unparted == doubles:
+            yield from _pairs_of_part(left, right)
+            continue
+        parts = list(_parted(left, right, at))
+        for part in parts:
+            if all(part):
+                waiting.append((*part, (at + 1) % doubles, 0 if len(parts) > 1 else unparted + 1))
+
+
+def _by_order(left: list[_Item], right: list[_Item], first: int) -> list[tuple[_Item, _Item]]:
+    if len(left) == len(right) == 1:
+        return [(left[0], right[0])]
+    # Those that are equal in all that counts may have another order inside arrays.
+    sides = (sorted(side, key=lambda item: (item.order(first), repr(item.value))) for side in (left, right))
+    return list(zip(*sides, strict=False))
+
+
+def _parted(left: list[_Item], right: list[_Item], at: int) -> Iterator[tuple[list[_Item], list[_Item]]]:
+    """Yield the items between the gaps of one of their doubles."""
+    items = [*((item, 0) for item in left), *((item, 1) for item in right)]
+    items.sort(key=lambda pair: pair[0].doubles[at])
+    part: tuple[list[_Item], list[_Item]] = ([], [])
+    for i, (item, side) in enumerate(items):
+        if i and not items[i - 1][0].doubles[at].same(item.doubles[at]):
+            yield part
+            part = ([], [])
+        part[side].append(item)
+    yield part
+
+
+def _pairs_of_part(left: list[_Item], right: list[_Item]) -> Iterator[tuple[_Item, _Item]]:
+    """Yield the pairs of items that no gap parts."""
+    columns = list(zip(*(item.doubles for item in (*left, *right)), strict=True))
+    varying = [at for at, doubles in enumerate(columns) if not min(doubles).same(max(doubles))]
+    if not varying and not left[0].inner:
+        yield from _by_order(left, right, 0)
+    elif len(varying) == 1 and not left[0].inner:
+        yield from _pairs_in_a_line(left, right, varying[0])
+    else:
+        yield from _pairs_in_cells(left, right, varying)
+
+
+def _pairs_in_a_line(left: list[_Item], right: list[_Item], at: int) -> Iterator[tuple[_Item, _Item]]:
+    """Yield the pairs of items that only one double tells apart. Then nothing is better than to pair by order."""
+    ones, others = (sorted(side, key=lambda item: item.doubles[at]) for side in (left, right))
+    i = j = 0
+    while i < len(ones) and j < len(others):
+        if ones[i].same(others[j]):
+            yield ones[i], others[j]
+            i, j = i + 1, j + 1
+        elif ones[i].doubles[at] < others[j].doubles[at]:
+            i += 1
+        else:
+            j += 1
+
+
+def _pairs_in_cells(left: list[_Item], right: list[_Item], varying: list[int]) -> Iterator[tuple[_Item, _Item]]:
+    """Yield the pairs of items that several doubles tell apart.
+
+    A double divides the items into cells: in a cell it is the same everywhere. So an item can only be the same as those
+    in its cell and in the next ones. In each cell, a second double tells which are near.
+    """
+    by_cell = sorted(((_cells(left, right, at), at) for at in varying or [0]), key=lambda pair: -max(pair[0].values()))
+    (cells, _), (_, second) = by_cell[0], by_cell[-1 if len(by_cell) == 1 else 1]
+    others: dict[int, list[int]] = {}
+    for j in sorted(range(len(right)), key=lambda j: right[j].doubles[second]):
+        others.setdefault(cells[id(right[j])], []).append(j)
+    doubles = {cell: [right[j].doubles[second] for j in numbers] for cell, numbers in others.items()}
+    options: list[list[int]] = []
+    for i, item in enumerate(left):
+        cell = cells[id(item)]
+        near: list[int] = []
+        for reached in {cell - 1, cell, cell + 1} & others.keys():
+            window = _window(item.doubles[second], doubles[reached])
+            step = math.ceil(len(window) / MAX_CANDIDATES) or 1
+            near += others[reached][window.start + i % step : window.stop : step]
+        options.append([j for j in near if item.same(right[j])])
+    for j, i in _largest_matching(options).items():
+        yield left[i], right[j]
+
+
+def _cells(left: list[_Item], right: list[_Item], at: int) -> dict[int, int]:
+    """Return the cell of each item, by its id: 0, 1, ... by one of their doubles."""
+    cells: dict[int, int] = {}
+    cell, lowest = -1, None
+    for item in sorted((*left, *right), key=lambda item: item.doubles[at]):
+        double = item.doubles[at]
+        if lowest is None or not lowest.same(double):
+            cell, lowest = cell + 1, double
+        cells[id(item)] = cell
+    return cells
+
+
+def _window(double: _Double, others: list[_Double]) -> range:
+    """Return the positions of those among sorted doubles that are the same as another one."""
+    first = bisect_left(others, True, key=lambda other: other >= double or other.same(double))
+    after = bisect_left(others, True, lo=first, key=lambda other: other > double and not other.same(double))
+    return range(first, after)
+
+
+def _largest_matching(options: list[list[int]]) -> dict[int, int]:
+    """Pair numbers with as many others as can be, by augmenting paths.
+
+    Args:
+        options: for 0, 1, ..., the others that each may be paired with.
+
+    Returns:
+        The number that each of the others is paired with.
+
+    >>> _largest_matching([[0, 1], [0]])
+    {0: 1, 1: 0}
+    """
+    number_of: dict[int, int] = {}
+    other_of: dict[int, int] = {}
+    exhausted: set[int] = set()
+    for start in range(len(options)):
+        reached_from: dict[int, int] = {}
+        waiting = [start]
+        for number in waiting:
+            new = [other for other in options[number] if other not in reached_from and other not in exhausted]
+            reached_from.update(dict.fromkeys(new, number))
+            free = next((other for other in new if other not in number_of), None)
+            if free is not None:
+                # Each number on the path gives the other that it had to the one before it.
+                while True:
+                    number = reached_from[free]
+                    before = other_of.get(number)
+                    number_of[free], other_of[number] = number, free
+                    if before is None:
+                        break
+                    free = before
+                break
+            waiting += [number_of[other] for other in new]
+        else:
+            exhausted.update(reached_from)  # no path from them leads to a free one, now or later
+    return number_of
+
+
+def _differences(
+    pairs: list[tuple[_Item, _Item]], left: list[_Item], right: list[_Item]
+) -> Iterator[tuple[_Item | None, _Item | None]]:
+    """Yield the rows without a partner, side by side where they stand between the same rows that have one.
+
+    Rows are told apart by what is no double.
+    """
+    known = sorted(one.text for one, _ in pairs)
+    gaps: dict[int, tuple[list[_Item], list[_Item]]] = {}
+    for side, items in enumerate((left, right)):
+        for item in sorted(items, key=_Item.order):
+            gaps.setdefault(bisect(known, item.text), ([], []))[side].append(item)
+    for gap in sorted(gaps):
+        yield from zip_longest(*gaps[gap])
+
+
+def _shown(row: _Item | None) -> str:
+    return "" if row is None else repr(row.value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
@@ -12,9 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...errors import SaltwiseError, SaltwiseValueError, check_whole
 from ...tables import Printable, Table, counted
 from ..compat import analysed_plan, is_answer_of_command, is_connect, physical_plan
-from ..session import confs, require_plugin
+from ..session import MEASURED, confs, require_plugin
 from ..spark_errors import SPARK_ERRORS, refused_query
 from .answers import Comparison, compare
+from .array_order import ArrayOrder
 from .explain import one_select, reason_in
 from .loads import measured_tasks
 
@@ -65,16 +67,13 @@ OPEN = {name: rf"\b{name}\(" for name in _CALLS} | {
         rf"(?!{_LINE}Sort .*, true)"
     ),
     "TABLESAMPLE": rf"{_LINE}Sample ",
+    "arrays of a window whose order may have ties": rf"{_LINE}Window .*\bcollect_(?:list|set)\(.*(?:FIRST|LAST)\]$",
 }
 """Parts of a query whose answer depends on the order of rows or of merges, which Spark leaves open.
 
 Each has a pattern that finds it in the analysed plan.
 """
-ARRAYS = rf"{_LINE}(?:Aggregate|Window) (?!.*(?:FIRST|LAST)\]$).*\bcollect_(?:list|set)\("
-"""Finds arrays whose order is that of the rows. The arrays of a window with an order are not among them."""
-SORTED_ARRAYS = r"\b(?:array_sort|sort_array)\("
-READ_BY_ORDER = ("array_join", "concat_ws", "element_at", "posexplode", "slice", "to_json")
-"""Functions whose answer depends on the order inside an array."""
+WITHOUT, WITH = "without Saltwise", "with Saltwise"
 
 
 @dataclass(frozen=True)
@@ -93,8 +92,6 @@ class Audit(Printable):
     """The same in the timed runs. They have the session's own confs, and may leave small inputs alone."""
     seconds: tuple[float, float]
     """Median seconds without Saltwise, and with it."""
-    ratio: float
-    """Median over the rounds of the time with Saltwise, divided by the time without it."""
     rounds: int
     longest_task: tuple[float, float] | None
     """Median seconds of the longest task without Saltwise, and with it; None over Connect."""
@@ -105,6 +102,11 @@ class Audit(Printable):
     def same(self) -> bool:
         """Whether the answers are the same, apart from what Spark leaves open."""
         return self.answers.same
+
+    @property
+    def ratio(self) -> float:
+        """The median time with Saltwise, divided by the median time without it."""
+        return self.seconds[1] / self.seconds[0]
 
     @property
     def rewritten(self) -> bool:
@@ -135,15 +137,13 @@ class Audit(Printable):
         if self.timed_reason != self.reason:
             yield f"The timed runs keep the confs of the session. {_with_headline(self.timed_reason)}"
         if not self.same:
-            yield Table(self.answers.differences, ("without", "with Saltwise"), code=True)
-        stock, ours = self.seconds
-        rows: list[tuple[str, ...]] = [("seconds", f"{stock:.3f}", f"{ours:.3f}", f"{self.ratio:.2f}")]
-        if self.longest_task is not None and self.memory is not None:
-            rows += [
-                ("longest task, seconds", *(f"{time:.3f}" for time in self.longest_task), _ratio(self.longest_task)),
-                ("peak memory of a task, MB", *(f"{size / 2**20:.1f}" for size in self.memory), _ratio(self.memory)),
-            ]
-        yield Table(rows, (f"median of {self.rounds} rounds", "without Saltwise", "with Saltwise", "ratio"))
+            yield Table(self.answers.differences, ("without", WITH), code=True)
+        rows = [_compared("seconds", self.seconds)]
+        if self.longest_task is not None:
+            rows.append(_compared("longest task, seconds", self.longest_task))
+        if self.memory is not None and any(self.memory):
+            rows.append(_compared("peak memory of a task, MB", self.memory, unit=1 << 20, digits=1))
+        yield Table(rows, (f"median of {self.rounds} rounds", WITHOUT, WITH, "ratio"))
 
 
 def audit(query: DataFrame | str, spark: SparkSession | None = None, rounds: int = 3) -> Audit:
@@ -159,7 +159,8 @@ def audit(query: DataFrame | str, spark: SparkSession | None = None, rounds: int
     Raises:
         SaltwiseValueError: the query is a stream or the answer of a command, or names an unknown column or table, or
             `rounds` is out of range.
-        SaltwiseError: Spark refuses the query, it is not one SELECT, or the answer has more than a million rows.
+        SaltwiseError: Spark refuses the query on one side or on both, it is not one SELECT, or the answer has more than
+            a million rows.
         PluginMissingError: the session has no plugin.
 
     >>> print(audit("SELECT k, collect_list(v) FROM t GROUP BY k", spark))  # doctest: +SKIP
@@ -182,13 +183,14 @@ def audit(query: DataFrame | str, spark: SparkSession | None = None, rounds: int
     try:
         if made().isStreaming:
             raise SaltwiseValueError("the query is a stream; it must be a batch: read its source with spark.read.")
+        types = [column.dataType for column in made().schema]
         with confs(session, ALL_FIELDS):
-            plan = analysed_plan(made())
-        ordered = not re.search(ARRAYS, plan, re.MULTILINE) or bool(re.search(SORTED_ARRAYS, plan))
-        floats = [i for i, column in enumerate(made().schema) if "float" in column.dataType.simpleString()]
-        off, on = _collected(session, made, STOCK), _collected(session, made, COMPARED)
-        answers = compare(off, on, floats, ordered)
-        steady = answers.same or compare(off, _collected(session, made, STOCK), floats, ordered).same
+            plan = analysed_plan(made().select("*"))  # its first line names the columns
+        order = ArrayOrder(plan)
+        ordered = order.given(len(types))
+        off, on = _both_answers(session, made)
+        answers = compare(off, on, types, ordered)
+        steady = answers.same or compare(off, _again(session, made), types, ordered).same
         reason, timed_reason = (_reason(session, made, values) for values in (COMPARED, OURS))
         runs = [_round(session, made, stock_first=i % 2 == 0) for i in range(rounds)]
     except SPARK_ERRORS as error:
@@ -202,28 +204,17 @@ def audit(query: DataFrame | str, spark: SparkSession | None = None, rounds: int
     return Audit(
         answers=answers,
         steady=steady,
-        open=_open_parts(plan, ordered),
+        open=(
+            *(name for name, pattern in OPEN.items() if re.search(pattern, plan, re.MULTILINE)),
+            *(f"{name} over collected arrays" for name in order.readers),
+        ),
         reason=reason,
         timed_reason=timed_reason,
         seconds=medians("seconds"),
-        ratio=median(ours.seconds / stock.seconds for stock, ours in runs),
         rounds=rounds,
         longest_task=None if connect else medians("longest_task"),
         memory=None if connect else medians("memory"),
     )
-
-
-def _open_parts(plan: str, ordered: bool) -> tuple[str, ...]:
-    """Return the parts of an analysed plan whose answer Spark leaves open.
-
-    Args:
-        plan: the analysed plan as text.
-        ordered: whether the order inside its arrays counts.
-    """
-    parts = [name for name, pattern in OPEN.items() if re.search(pattern, plan, re.MULTILINE)]
-    if not ordered:
-        parts += [f"{name} over collected arrays" for name in READ_BY_ORDER if re.search(rf"\b{name}\(", plan)]
-    return tuple(parts)
 
 
 def _active() -> SparkSession:
@@ -235,12 +226,47 @@ def _active() -> SparkSession:
     return session
 
 
+def _both_answers(session: SparkSession, made: Callable[[], DataFrame]) -> tuple[list[Any], list[Any]]:
+    """Return the answers without Saltwise and with it.
+
+    Raises:
+        SaltwiseError: Spark refuses the query. The error says on which side, and whether the other one answers.
+    """
+    answers, errors = [], {}
+    for side, values in ((WITHOUT, STOCK), (WITH, COMPARED)):
+        try:
+            answers.append(_collected(session, made, values))
+        except SPARK_ERRORS as error:
+            errors[side] = error
+    if not errors:
+        return answers[0], answers[1]
+    where = f" {' and '.join(errors)}"
+    if len(errors) == 1:
+        where += f", and answers it {WITHOUT if WITH in errors else WITH}"
+    first = next(iter(errors.values()))
+    raise refused_query(first, side=where) from first
+
+
 def _collected(session: SparkSession, made: Callable[[], DataFrame], values: dict[str, str]) -> list[Any]:
-    with confs(session, values):
+    with confs(session, MEASURED | values):
         rows = made().limit(MAX_ROWS + 1).collect()
     if len(rows) > MAX_ROWS:
         raise SaltwiseError(f"The answer has more than {MAX_ROWS:,} rows: aggregate it, or give a part of the query.")
     return rows
+
+
+def _again(session: SparkSession, made: Callable[[], DataFrame]) -> list[Any]:
+    with _side(STOCK):
+        return _collected(session, made, STOCK)
+
+
+@contextmanager
+def _side(values: dict[str, str]) -> Iterator[None]:
+    """Let an error of Spark say on which side it was raised."""
+    try:
+        yield
+    except SPARK_ERRORS as error:
+        raise refused_query(error, side=f" {WITHOUT if values is STOCK else WITH}") from error
 
 
 def _reason(session: SparkSession, made: Callable[[], DataFrame], values: dict[str, str]) -> str:
@@ -277,7 +303,7 @@ def _timed(session: SparkSession, made: Callable[[], DataFrame], values: dict[st
         made().write.format("noop").mode("overwrite").save()
         seconds = perf_counter() - begun
 
-    with confs(session, values):
+    with confs(session, MEASURED | values), _side(values):
         if is_connect(session):
             run()
             return _Run(seconds)
@@ -289,5 +315,7 @@ def _timed(session: SparkSession, made: Callable[[], DataFrame], values: dict[st
     )
 
 
-def _ratio(pair: tuple[float, float]) -> str:
-    return f"{pair[1] / pair[0]:.2f}" if pair[0] else ""
+def _compared(name: str, pair: tuple[float, float], unit: int = 1, digits: int = 3) -> tuple[str, ...]:
+    """Return a row of the table: two medians, and the ratio of the numbers that are shown."""
+    stock, ours = (f"{value / unit:.{digits}f}" for value in pair)
+    return name, stock, ours, f"{float(ours) / float(stock):.2f}" if float(stock) else ""

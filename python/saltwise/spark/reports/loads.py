@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from ...errors import SaltwiseError
 from ...tables import Printable, Table
 from ..compat import is_connect, status_store
+from ..session import MEASURED, confs
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -88,7 +89,7 @@ def worker_loads(spark: SparkSession, action: Callable[[], T]) -> WorkerLoads[T]
             "worker_loads reads Spark's status store, which a Connect session does not have: use a classic session."
         )
     context = spark.sparkContext
-    with _job_group(context) as group:
+    with confs(spark, MEASURED), _job_group(context) as group:
         started = perf_counter()
         result = action()
         seconds = perf_counter() - started
@@ -115,7 +116,7 @@ def measured_tasks(spark: SparkSession, action: Callable[[], object]) -> list[li
         One list per stage, with one dict per task: milliseconds, bytes_written and records_written (to the shuffle),
         and peak_memory in bytes.
     """
-    with _job_group(spark.sparkContext) as group:
+    with confs(spark, MEASURED), _job_group(spark.sparkContext) as group:
         action()
     return [
         [

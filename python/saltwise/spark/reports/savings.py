@@ -74,7 +74,8 @@ def savings(spark: SparkSession) -> Savings:
     """Return what Saltwise saved in this application, by queries that ran with it and without it.
 
     Two queries are the same if their analysed plans are the same, apart from the hint. The last hundred runs of a query
-    count, and the thousand queries that ran last. Queries that failed do not count.
+    count, and the thousand queries that ran last. Queries that failed do not count, and neither do those that
+    :func:`saltwise.audit` and :func:`saltwise.loads.worker_loads` run.
 
     Args:
         spark: a session with the plugin, classic or Connect.

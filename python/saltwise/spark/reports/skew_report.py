@@ -16,6 +16,7 @@ from ...errors import SaltwiseValueError
 from ...options import SettledOptions, SkewOptions, settle
 from ...splitting.prediction import PREDICTED, predict
 from ...tables import Printable, Table
+from ..columns import WITHOUT_HASH, check_keys, holds_type, levels
 from ..session import require_plugin, session_options
 from .explain import explain
 
@@ -26,6 +27,19 @@ if TYPE_CHECKING:
 
 _PRINTED_KEYS = 10
 """How many hot keys are printed. All of them are in `hot_keys`."""
+
+_NOT_IN_SKETCHES = (*WITHOUT_HASH, "interval")
+"""Types without an order, which a sketch needs."""
+
+_MAX_LEVELS = 19
+"""Levels of structs and arrays that a key of a sketch may have."""
+
+_EXACT_TIMES = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+    "timeZone": "UTC",
+}
+"""Options of to_json, which drops microseconds without them."""
 
 _BALANCED = 1.2
 """Up to this max/mean, nothing needs to be done."""
@@ -129,7 +143,7 @@ def skew_report(
         epsilon: the imbalance that ``dchoices`` may leave, as a share of all rows; 1e-4 by default.
 
     Raises:
-        SaltwiseValueError: there is no key column, or a value is out of range.
+        SaltwiseValueError: there is no key column, a key holds a map, or a value is out of range.
         PluginMissingError: the session has no plugin.
 
     >>> print(skew_report(df, "carrier", partitions=100).advice)  # doctest: +SKIP
@@ -140,6 +154,13 @@ def skew_report(
     require_plugin(df.sparkSession)
     settled = settle(options, session_options(df.sparkSession))
     columns = df.select(*keys)
+    check_keys(columns.schema, _NOT_IN_SKETCHES)
+    for key in columns.schema:
+        if levels(key.dataType) > _MAX_LEVELS:
+            raise SaltwiseValueError(
+                f"key {key.name!r} has {levels(key.dataType)} levels of structs and arrays; it must have at most "
+                f"{_MAX_LEVELS}: take a part of it."
+            )
     numbered = columns.toDF(*(f"k{i}" for i in range(len(columns.columns))))
     rows, heavy = _heavy_keys(numbered, settled)
     n = settled.workers
@@ -259,7 +280,7 @@ def _auto(numbered: DataFrame, n: int) -> str:
 def _shown(df: DataFrame, name: str) -> Column:
     """Return the value, as text if Python has no type for it."""
     column = F.col(f"item.{name}")
-    return column.cast("string") if df.schema[name].dataType.typeName() == "yearmonthinterval" else column
+    return column.cast("string") if holds_type(df.schema[name].dataType, ("yearmonthinterval",)) else column
 
 
 def _text(df: DataFrame, name: str) -> Column:
@@ -267,7 +288,7 @@ def _text(df: DataFrame, name: str) -> Column:
     kind = df.schema[name].dataType.typeName()
     column = F.col(f"item.{name}")
     if kind in ("struct", "array"):
-        return F.to_json(column)
+        return F.to_json(column, _EXACT_TIMES)
     return F.base64(column) if kind == "binary" else column.cast("string")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 _RECEIVED = ".received"
 """Suffix of the name of the workers' metrics. It follows the name of the aggregate."""
+_NAME = re.compile(r"saltwise(?:\.\d+)?")
+_FIELDS = {"strategy", "workers", "head"}
+_FIELDS_OF_RECEIVED = {"most"}
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,9 @@ class SkewBatch(Printable):
 
     def share(self, key: Any) -> float:
         """The share of a hot key, as `hot` has it, among the rows of the batch; 0.0 for any other key."""
-        return dict(self.hot).get(key, 0) / self.rows if self.rows else 0.0
+        # Keys may be dicts, which have no hash. NaN is found where it is the object that `hot` has.
+        counts = (count for hot, count in self.hot if hot is key or hot == key)
+        return next(counts, 0) / self.rows if self.rows else 0.0
 
     def _parts(self) -> Iterator[str]:
         yield str(self)
@@ -127,10 +133,10 @@ def batches_of(progress: Any) -> list[SkewBatch]:
     number = progress["batchId"] if mapping else progress.batchId
     metrics = plain(progress.get("observedMetrics", {}) if mapping else progress.observedMetrics)
     batches = []
-    for name in sorted(metrics):
-        if not name.startswith("saltwise") or name.endswith(_RECEIVED):
-            continue
-        rows, received = metrics[name], metrics[name + _RECEIVED]
+    for name in sorted(filter(_NAME.fullmatch, metrics), key=lambda name: (len(name), name)):
+        rows, received = metrics[name], metrics.get(name + _RECEIVED, {})
+        if rows.keys() != _FIELDS or received.keys() != _FIELDS_OF_RECEIVED:
+            continue  # an observation of the user
         head = rows["head"]
         hot = tuple((key["item"], key["count"]) for key in head["hot"])
         batches.append(

@@ -85,10 +85,9 @@ class ArrowGroups:
         stock = self._stock.agg(*exprs)  # type: ignore[arg-type]
         columns: list[Any] = list(exprs)
         if len(exprs) == 1 and isinstance(exprs[0], dict):
-            columns = [F.call_function(function, F.col(name)) for name, function in exprs[0].items()]
-            # Spark may give the columns of a dict another order.
-            by_name = dict(zip(self._stock.agg(*columns).columns[-len(columns) :], columns, strict=True))
-            columns = [by_name[name] for name in stock.columns[-len(columns) :]]
+            # Spark may give the columns of a dict another order, and other names than those of the functions.
+            by_name = {self._stock.agg({name: of}).columns[-1]: _named_call(of, name) for name, of in exprs[0].items()}
+            columns = [by_name[name] for name in stock.columns[-len(exprs[0]) :]]
         return self._two_phases([*map(mergeable, columns, stock.columns[-len(columns) :])], stock.schema)
 
     def count(self) -> DataFrame:
@@ -141,3 +140,13 @@ class ArrowGroups:
         return whole_groups.select(
             *(column.alias(field.name, metadata=field.metadata) for column, field in zip(shown, result, strict=True))
         )
+
+
+_ALIASES = {"average": "avg", "mean": "avg", "size": "count", "std": "stddev"}
+"""The names of functions that ``GroupedData.agg`` reads in a dict in a way of its own."""
+
+
+def _named_call(function: str, column: str) -> Column:
+    """Return the call of a function by its name in a dict."""
+    name = function.lower()
+    return F.call_function(_ALIASES.get(name, name), F.col(column))
