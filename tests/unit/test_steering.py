@@ -256,5 +256,6 @@ def test_an_option_out_of_range(options: dict[str, Any], message: str) -> None:
 def test_a_report_needs_the_plugin() -> None:
     session: Any = Mock(version=pyspark.__version__)
     session.catalog.functionExists.return_value = False
+    session.conf.get.return_value = None
     with pytest.raises(PluginMissingError, match=r"^This session runs without the Saltwise extension: start it with "):
         state_report(session, Mock())
