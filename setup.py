@@ -27,6 +27,8 @@ from setuptools.errors import BaseError
 
 ROOT = Path(__file__).resolve().parent
 SCALAC_OPTIONS = ["-usejavacp", "-encoding", "UTF-8", "-deprecation", "-feature", "-unchecked"]
+# A jar serves several lines of Spark, and only some of these have all default methods of an interface: call none of them.
+SCALAC_OPTIONS += ["-Xmixin-force-forwarders:false"]
 DIGEST = "saltwise/digest.txt"
 
 # The package cannot be imported before it is built, so its light modules are imported under another name.

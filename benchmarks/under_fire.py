@@ -310,7 +310,7 @@ SECTIONS = {
     ),
     "random_queries": (
         "Random queries",
-        "python tests/fire/random_queries.py --queries 10000",
+        "python -m tests.fire.random_queries --queries 10000",
         "Each query ran as Spark plans it, and twice with Saltwise, by a strategy with a plan of its own and by one "
         "that routes or places rows. *Refused*: by Spark, with the same error each time. *Nothing of ours*: both "
         "times the whole plan was Spark's own. `Combine` and the reads of slices were changed after seed 1, so seed 2 "

@@ -1,6 +1,6 @@
 """Random queries over random tables with skewed keys, with Saltwise and without it: the answers must be the same.
 
-    python tests/fire/random_queries.py --queries 10000 [--seed 1] [--first 0]
+    python -m tests.fire.random_queries --queries 10000 [--seed 1] [--first 0]
 
 Each query runs once as Spark plans it, and twice with Saltwise: by a strategy with a plan of its own, and by one that
 routes or places rows. A query is a function of the seed and its number, and so are the three tables that it reads,
