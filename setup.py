@@ -27,7 +27,7 @@ from setuptools.errors import BaseError
 
 ROOT = Path(__file__).resolve().parent
 SCALAC_OPTIONS = ["-usejavacp", "-encoding", "UTF-8", "-deprecation", "-feature", "-unchecked"]
-# A jar serves several lines of Spark, and only some of these have all default methods of an interface: call none of them.
+# A jar serves several lines of Spark. Only some of them have each default method of an interface, so none is called.
 SCALAC_OPTIONS += ["-Xmixin-force-forwarders:false"]
 DIGEST = "saltwise/digest.txt"
 
