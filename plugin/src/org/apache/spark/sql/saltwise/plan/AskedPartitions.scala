@@ -32,7 +32,7 @@ final case class AskedPartitionsExec(asked: Distribution, isDropped: Boolean, ch
 
 object AskedPartitionsExec {
 
-  /** The same plan, where these nodes ask if their exchange is dropped, and are gone if it is not. */
+  /** The same plan, where these nodes ask, or are gone if their exchange is still there. */
   def afterExchanges(plan: SparkPlan): SparkPlan = plan.transformUp {
     case exchange: ShuffleExchangeExec => exchange.mapChildren {
       case AskedPartitionsExec(_, _, rows) => rows

@@ -49,8 +49,8 @@ object OptimizeAboveSplits extends Rule[LogicalPlan] {
 }
 
 /**
- * Notes at each global sort the LIMIT that the query has right above it, for [[OptimizeAboveSplits]].
- * The plan stays as it is.
+ * Notes at each global sort the LIMIT that the query has right above it, for
+ * [[OptimizeAboveSplits]]. The plan stays as it is.
  */
 object NoteLimits extends Rule[LogicalPlan] {
   private val Noted = TreeNodeTag[Int]("saltwise.limit")
