@@ -30,6 +30,7 @@ import pandas as pd
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.functions import pandas_udf
+from tests.fire.plan_parts import PLANS
 from tests.fire.reading import LAYOUT, PARTITIONS, READINGS, SAME_LAYOUT
 
 import saltwise
@@ -42,15 +43,6 @@ from saltwise.strategies import ROUTING
 BLOCK = 100
 """How many queries read the same tables."""
 MAX_REFUSED = 0.01
-PLANS = {
-    "Combine": "Combine [",
-    "SkewSplit": "SkewSplit",
-    "SlicedPartitions": "SlicedPartitions",
-    "SkewRoute": "SkewRoute",
-    "placement": "Exchange placement(",
-    "left alone": "SkewGroupBy left alone",
-}
-"""How the plan of a query shows what of ours is in it."""
 NOTHING = "nothing of ours"
 
 _ROUTE = re.compile(r"SkewRoute \[.*\], (\w+)")

@@ -65,12 +65,12 @@ import pyarrow as pa
 import pyspark
 from cluster import free_port, wait_for  # type: ignore[import-not-found]
 from executors import JVM_OPTIONS, jvms, kill_one  # type: ignore[import-not-found]
+from plan_parts import PLANS  # type: ignore[import-not-found]
 from pyspark import StorageLevel, TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import pandas_udf
-from random_queries import PLANS  # type: ignore[import-not-found]
 from rich.console import Console
 from rich.progress import track
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from tests.placement.placed import SUMMED, answers, exchanges, summed
 
 from saltwise import skew_groupby
@@ -22,25 +21,6 @@ if TYPE_CHECKING:
     from tests.agree import WithConf
 
 pytestmark = pytest.mark.usefixtures("any_input_is_large")
-
-
-@pytest.mark.parametrize(
-    ("weight", "shown"),
-    [
-        ("-1", "-1"),
-        ("IF(v = 3, NULL, 1)", "null"),
-        ("double('NaN')", "NaN"),
-        ("1e300D", "1.0E300"),
-    ],
-)
-def test_a_weight_that_is_none_is_refused(rows: DataFrame, with_conf: WithConf, weight: str, shown: str) -> None:
-    weighted = skew_groupby(rows.withColumn("w", F.expr(weight)), "k", cost="w").applyInPandas(summed, SUMMED)
-    # The sentence is the cause of the error that Connect tells.
-    with (
-        with_conf({"spark.sql.connect.serverStacktrace.enabled": "true"}),
-        pytest.raises(Exception, match=f"is {re.escape(shown)}; it must be a number from 0 to 2\\^53"),
-    ):
-        weighted.collect()
 
 
 @pytest.mark.parametrize(

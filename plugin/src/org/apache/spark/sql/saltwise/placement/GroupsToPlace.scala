@@ -39,7 +39,9 @@ private[placement] final class GroupsToPlace(plan: LogicalPlan, conf: SQLConf) {
     node match {
       case aggregate: Aggregate if aggregate.groupingExpressions.nonEmpty =>
         val rewritten = hint.isDefined || SaltwiseConf.mode(conf) != SaltwiseConf.Off
-        val alwaysPlaced = rewritten && Strategies.onlyPlaces(options.strategy)
+        // Hot keys in the hint ask for a strategy that routes rows, or are refused.
+        val alwaysPlaced = rewritten &&
+          Strategies.onlyPlaces(SkewOptions.resolve(hint.getOrElse(Map.empty), conf).strategy)
         val callsPython =
           aggregate.aggregateExpressions.exists(_.exists(_.isInstanceOf[PythonUDAF]))
         val byDefault = callsPython && (enabled || (hint.isDefined && options.strategy == Auto))

@@ -1,17 +1,16 @@
 package org.apache.spark.sql.saltwise.placement
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.saltwise.OrStock
 import org.apache.spark.sql.saltwise.compat.SparkCompat
+import org.apache.spark.sql.saltwise.plan.PassesRows
 import org.apache.spark.sql.saltwise.routing.SkewReceiveExec
 
 /** Sends all rows of a key to one worker. The expression `worker`, a [[PlaceKey]], chooses it. */
 final case class Placed(
-    keys: Seq[Attribute], worker: Expression, workers: Int, child: LogicalPlan) extends UnaryNode {
-  override def output: Seq[Attribute] = child.output
-  override def maxRows: Option[Long] = child.maxRows
+    keys: Seq[Attribute], worker: Expression, workers: Int, child: LogicalPlan) extends PassesRows {
   override protected def withNewChildInternal(c: LogicalPlan): Placed = copy(child = c)
 }
 

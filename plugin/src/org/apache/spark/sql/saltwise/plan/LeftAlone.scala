@@ -1,13 +1,10 @@
 package org.apache.spark.sql.saltwise.plan
 
-import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 
 /** Holds the reason why the node right above was left unchanged. */
-final case class LeftAlone(reason: String, child: LogicalPlan) extends UnaryNode {
-  override def output: Seq[Attribute] = child.output
-  override def maxRows: Option[Long] = child.maxRows
+final case class LeftAlone(reason: String, child: LogicalPlan) extends PassesRows {
   override protected def withNewChildInternal(c: LogicalPlan): LeftAlone = copy(child = c)
 }
 

@@ -3,7 +3,7 @@ package org.apache.spark.sql.saltwise.plan
 import java.util.Locale
 
 import org.apache.spark.sql.catalyst.analysis.{UnresolvedAttribute, UnresolvedHaving}
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, Literal, OuterReference}
+import org.apache.spark.sql.catalyst.expressions.{Expression, Literal, OuterReference}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
@@ -12,9 +12,7 @@ import org.apache.spark.sql.saltwise.compat.GroupMap
 
 /** Holds the options for the aggregate right above. It does nothing by itself. */
 final case class SkewGroupByHint(options: Map[String, String], child: LogicalPlan)
-  extends UnaryNode {
-  override def output: Seq[Attribute] = child.output
-  override def maxRows: Option[Long] = child.maxRows
+  extends PassesRows {
   override protected def withNewChildInternal(c: LogicalPlan): SkewGroupByHint = copy(child = c)
 }
 

@@ -10,7 +10,7 @@ import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, LogicalQu
 import org.apache.spark.sql.execution.columnar.InMemoryRelation
 import org.apache.spark.sql.execution.datasources.LogicalRelation
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation
-import org.apache.spark.sql.saltwise.plan.SkewGroupByHint
+import org.apache.spark.sql.saltwise.plan.{PassesRows, SkewGroupByHint}
 import org.apache.spark.sql.types._
 
 /**
@@ -108,7 +108,7 @@ object StableColumns {
       case stage: LogicalQueryStage => same(stage.logicalPlan)
       case cached: InMemoryRelation => logical(cached).exists(same)
       case _: Expand | _: Sort | _: Repartition | _: Union | _: RebalancePartitions |
-          _: SkewGroupByHint | _: EventTimeWatermark => plan.children.forall(same)
+          _: PassesRows | _: EventTimeWatermark => plan.children.forall(same)
       case _ => false
     })
     same(plan)
@@ -124,7 +124,7 @@ object StableColumns {
 
   private def canBeReadAgain(leaf: LeafNode): Boolean = leaf match {
     case _: LogicalRelation | _: HiveTableRelation | _: DataSourceV2ScanRelation | _: Range |
-        _: LocalRelation => true
+        _: LocalRelation | _: OneRowRelation => true
     case _: LogicalRDD => false
     // The source of a stream. Its class differs between Spark versions.
     case other => other.isStreaming

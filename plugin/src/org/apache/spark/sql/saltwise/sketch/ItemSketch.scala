@@ -138,7 +138,8 @@ object ItemSketch {
     }
     try read(in) catch {
       case e: BufferUnderflowException => damaged(e.toString)
-      case NonFatal(e) if !e.isInstanceOf[SaltwiseException] => damaged(e.getMessage)
+      case NonFatal(e) if !e.isInstanceOf[SaltwiseException] =>
+        damaged(String.valueOf(e.getMessage).linesIterator.next())
     }
   }
 

@@ -1,9 +1,10 @@
 package org.apache.spark.sql.saltwise.streaming
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.{CollectMetricsExec, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.saltwise.{OrStock, SkewOptions}
+import org.apache.spark.sql.saltwise.plan.PassesRows
 import org.apache.spark.sql.saltwise.routing.{HeadKey, HotKey, RoutedRows}
 
 /**
@@ -20,9 +21,7 @@ final case class Routed(
     head: Seq[HeadKey],
     showsKeys: Boolean,
     child: LogicalPlan)
-  extends UnaryNode {
-  override def output: Seq[Attribute] = child.output
-  override def maxRows: Option[Long] = child.maxRows
+  extends PassesRows {
   override protected def withNewChildInternal(c: LogicalPlan): Routed = copy(child = c)
 }
 
