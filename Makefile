@@ -28,7 +28,7 @@ test-unit: .venv/installed
 test-connect: .venv/installed
 	$(BIN)/pytest --connect $(TWO_AT_ONCE) -m "not bench" $(PYTEST_ARGS)
 
-# All there is, and properties on new examples: more than an hour.
+# All there is, and properties on new examples: an hour and a half.
 test-all: lint
 	$(BIN)/pytest --full $(TWO_AT_ONCE) -m "not bench" $(PYTEST_ARGS)
 	$(BIN)/pytest --full --connect $(TWO_AT_ONCE) -m "not bench" $(PYTEST_ARGS)
