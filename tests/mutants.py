@@ -207,13 +207,6 @@ MUTANTS = [
         ),
     ),
     Mutant(
-        "a-barrier-stage-reads-a-union",
-        f"{PLUGIN}/split/SplitSkewedPartitions.scala",
-        "fits && !after.exists(isBarrierOverUnion)",
-        "fits",
-        ("plans/test_contracts.py",),
-    ),
-    Mutant(
         "every-order-by-gets-a-limit",
         f"{PLUGIN}/split/OptimizeAboveSplits.scala",
         "NoteLimits.of(sort).fold[LogicalPlan](sort)(limit => Limit(Literal(limit), sort))",
