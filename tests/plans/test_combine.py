@@ -234,7 +234,7 @@ def test_rows_of_any_width_wait_where_others_waited_before(spark: SparkSession, 
     ],
 )
 def test_a_list_has_the_rows_of_a_task_in_their_order(spark: SparkSession, with_conf: WithConf, key: str) -> None:
-    wide = "if(id % 1000 = 0, repeat('wide', 1000), 'narrow')"
+    wide = "if(pmod(hash(id), 50) = 0, repeat('wide', 1000), 'narrow')"
     df = keyed(spark, key, 60_000).withColumn("wide", F.expr(wide))
     for memory in ("64m", "100k"):
         with with_conf({"spark.saltwise.local.memory": memory}):
