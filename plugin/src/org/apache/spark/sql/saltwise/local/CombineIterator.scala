@@ -136,19 +136,25 @@ private final class CombineIterator(
         if (grownBytes > takenBytes && !takeGrown()) outgrown()
       } else if (!combining.waits || row.getSizeInBytes > batch.maxRowBytes) {
         combining.pass()
-        passingNext = row
-        if (keepsOrder && waitingRows > 0) look(maxRows = 0)
+        pass(hash, row, sendsFirst = keepsOrder)
       } else {
         combining.join()
-        if (!batch.add(hash, row)) {
-          passingNext = row
-          if (waitingRows > 0) look(maxRows = 0)
-        } else {
+        if (!batch.add(hash, row)) pass(hash, row, sendsFirst = true)
+        else {
           waitingRows += 1
           if (waitingRows >= combining.nextLook) look(batch.maxRows)
         }
       }
     }
+  }
+
+  /**
+   * Sends a row raw, after those that wait if `sendsFirst`. Its key may move to the table with them.
+   */
+  private def pass(hash: Long, row: UnsafeRow, sendsFirst: Boolean): Unit = {
+    if (sendsFirst && waitingRows > 0) look(maxRows = 0)
+    val entry = if (keepsOrder) table.find(hash, groupOf(row)) else null
+    if (entry != null) update(entry, row) else passingNext = row
   }
 
   /** Combines a row with those before it if it has the same key. If not, those are sent. */
