@@ -137,13 +137,6 @@ MUTANTS = [
         ("plans/test_contracts.py",),
     ),
     Mutant(
-        "rows-of-a-list-pass-those-that-wait",
-        f"{PLUGIN}/local/CombineIterator.scala",
-        "isCollated || aggregates.exists(!_.aggregateFunction.deterministic)",
-        "false",
-        ("plans/test_combine.py",),
-    ),
-    Mutant(
         "the-first-row-of-a-run-is-lost",
         f"{PLUGIN}/local/CombineIterator.scala",
         "        processRow(passingState, first)\n",

@@ -149,7 +149,8 @@ private final class CombineIterator(
   }
 
   /**
-   * Sends a row raw, after those that wait if `sendsFirst`. Its key may move to the table with them.
+   * Sends a row raw, after those that wait if `sendsFirst`. With these, its key may move to the
+   * table.
    */
   private def pass(hash: Long, row: UnsafeRow, sendsFirst: Boolean): Unit = {
     if (sendsFirst && waitingRows > 0) look(maxRows = 0)
