@@ -133,7 +133,6 @@ private final class CombineIterator(
       else if (entry != null) {
         combining.hit()
         update(entry, row)
-        if (grownBytes > takenBytes && !takeGrown()) outgrown()
       } else if (!combining.waits || row.getSizeInBytes > batch.maxRowBytes) {
         combining.pass()
         pass(hash, row, sendsFirst = keepsOrder)
@@ -152,11 +151,12 @@ private final class CombineIterator(
    * Sends a row raw, after those that wait if `sendsFirst`. With these, its key may move to the
    * table.
    */
-  private def pass(hash: Long, row: UnsafeRow, sendsFirst: Boolean): Unit = {
-    if (sendsFirst && waitingRows > 0) look(maxRows = 0)
-    val entry = if (keepsOrder) table.find(hash, groupOf(row)) else null
-    if (entry != null) update(entry, row) else passingNext = row
-  }
+  private def pass(hash: Long, row: UnsafeRow, sendsFirst: Boolean): Unit =
+    if (!sendsFirst || waitingRows == 0) readyRow = row else {
+      look(maxRows = 0)
+      val entry = if (keepsOrder) table.find(hash, groupOf(row)) else null
+      if (entry != null) update(entry, row) else passingNext = row
+    }
 
   /** Combines a row with those before it if it has the same key. If not, those are sent. */
   private def follow(group: UnsafeRow, row: UnsafeRow): Unit = {
@@ -199,6 +199,7 @@ private final class CombineIterator(
     entry.recentRows += 1
     combinedRows += 1
     grownBytes += addedPerRow
+    if (grownBytes > takenBytes && !takeGrown()) outgrown()
   }
 
   /**

@@ -188,10 +188,7 @@ private object UpdateOrMergeTyped {
       digests ::= digest
       countWaiting(digest.quantileSummaries.sampled.length)
       if (waiting > maxWaiting || inTask.ofAllKeys > MaxWaitingInTask) {
-        val all = merged.asInstanceOf[PercentileDigest]
-        digests = List(all)
-        countWaiting(-waiting)
-        maxWaiting = math.max(MinWaiting, 2 * all.quantileSummaries.sampled.length)
+        maxWaiting = math.max(MinWaiting, 2 * merged.quantileSummaries.sampled.length)
       }
     }
 
@@ -200,7 +197,12 @@ private object UpdateOrMergeTyped {
       inTask.ofAllKeys += samples
     }
 
-    override def merged: Any = QuantileMerge(digests)
+    override def merged: PercentileDigest = {
+      val all = QuantileMerge(digests)
+      digests = List(all)
+      countWaiting(-waiting)
+      all
+    }
   }
 
   /** As many samples of a key may always wait, unless those of all keys are too many: 2 MB. */

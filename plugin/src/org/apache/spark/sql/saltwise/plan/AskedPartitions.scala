@@ -38,7 +38,6 @@ object AskedPartitionsExec {
       case AskedPartitionsExec(_, _, rows) => rows
       case other => other
     }
-  }.transformUp {
     case node: AskedPartitionsExec => node.copy(isDropped = true)
   }
 
