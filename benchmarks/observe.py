@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import argparse
 import statistics
+from functools import partial
 from pathlib import Path
 
 from cells import standard_error
 from common import RESULTS, console, write_csv
-from others import is_accepted, queries, seconds_of, session_over, tables
+from others import is_accepted, queries, seconds_by_turns, seconds_of, session_over, tables
 from pyspark.sql import SparkSession
 
 MODES = ("off", "observe")
@@ -35,13 +36,9 @@ def main() -> None:
     off, observing, tab = [], [], []
     for round_ in range(-1, given.rounds):
         begun = tab_seconds(spark)
-        taken = dict.fromkeys(MODES, 0.0)
-        for number, text in enumerate(texts):
-            for mode in MODES[:: 1 if (number + round_) % 2 else -1]:
-                spark.conf.set("spark.saltwise.mode", mode)
-                taken[mode] += seconds_of(spark, text)
+        taken = seconds_by_turns(round_, texts, {mode: partial(seconds_in, spark, mode) for mode in MODES})
         a_side = (tab_seconds(spark) - begun) / len(MODES)
-        console.print(round_, {mode: round(value, 2) for mode, value in taken.items()}, f"tab {a_side:.2f}")
+        console.print(f"tab {a_side:.2f}")
         if round_ >= 0:
             off.append(taken["off"])
             observing.append(taken["observe"] / taken["off"])
@@ -58,6 +55,11 @@ def main() -> None:
     }
     write_csv(given.out, [row])
     console.print(row)
+
+
+def seconds_in(spark: SparkSession, mode: str, text: str) -> float:
+    spark.conf.set("spark.saltwise.mode", mode)
+    return seconds_of(spark, text)
 
 
 def tab_seconds(spark: SparkSession) -> float:

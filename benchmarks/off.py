@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import argparse
 import statistics
+from functools import partial
 from pathlib import Path
 
 from cells import standard_error
 from common import RESULTS, console, write_csv
-from others import is_accepted, queries, seconds_of, session_over, tables
+from others import is_accepted, queries, seconds_by_turns, seconds_of, session_over, tables
 from pyspark.sql import SparkSession
 
 from saltwise.spark.session import plugin_loaded
@@ -32,16 +33,12 @@ def main() -> None:
     folders = tables(given.suite, "zipf", 1.0)
     loaded = session_over(folders)
     absent = without_extension(loaded, folders)
-    sessions = {"absent": absent, "loaded": loaded}
-    assert [plugin_loaded(session) for session in sessions.values()] == [False, True]
+    assert [plugin_loaded(session) for session in (absent, loaded)] == [False, True]
+    sides = {"absent": partial(seconds_of, absent), "loaded": partial(seconds_of, loaded)}
     texts = [query for name, query in queries(given.suite, "plain").items() if is_accepted(loaded, name, query)]
     absent_seconds, ratios = [], []
     for round_ in range(-1, given.rounds):
-        taken = dict.fromkeys(sessions, 0.0)
-        for number, text in enumerate(texts):
-            for side in list(sessions)[:: 1 if (number + round_) % 2 else -1]:
-                taken[side] += seconds_of(sessions[side], text)
-        console.print(round_, {side: round(value, 2) for side, value in taken.items()})
+        taken = seconds_by_turns(round_, texts, sides)
         if round_ >= 0:
             absent_seconds.append(taken["absent"])
             ratios.append(taken["loaded"] / taken["absent"])

@@ -20,7 +20,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -135,6 +135,16 @@ def seconds_of(spark: SparkSession, query: str) -> float:
     begun = time.perf_counter()
     spark.sql(query).write.format("noop").mode("overwrite").save()
     return time.perf_counter() - begun
+
+
+def seconds_by_turns(round_: int, texts: list[str], sides: dict[str, Callable[[str], float]]) -> dict[str, float]:
+    """Run each query on all sides, first on one and then on the other by turns; return the seconds of each side."""
+    taken = dict.fromkeys(sides, 0.0)
+    for number, text in enumerate(texts):
+        for side in list(sides)[:: 1 if (number + round_) % 2 else -1]:
+            taken[side] += sides[side](text)
+    console.print(round_, {side: round(value, 2) for side, value in taken.items()})
+    return taken
 
 
 def queries(suite: str, variant: str) -> dict[str, str]:
