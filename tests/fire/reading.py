@@ -58,9 +58,10 @@ def written(df: DataFrame, column: str) -> Rows:
 
 
 def in_order(df: DataFrame, column: str) -> Rows:
-    """The rows, and how many tasks of an ORDER BY had any."""
+    """The rows, each with how many tasks of an ORDER BY had any."""
     rows = [tuple(row) for row in df.orderBy(F.col(column)).select("*", F.spark_partition_id()).collect()]
-    return [row[:-1] for row in rows] + [("tasks", len({row[-1] for row in rows}))]
+    tasks = len({row[-1] for row in rows})
+    return [(*row[:-1], tasks) for row in rows]
 
 
 def behind_a_barrier(df: DataFrame, column: str) -> Rows:
