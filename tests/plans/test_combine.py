@@ -409,6 +409,13 @@ def test_runs_that_end_in_the_middle_of_a_task_give_way_to_a_batch(spark: SparkS
     assert answers(ours) == answers(stock)
 
 
+def test_a_key_that_comes_back_after_one_other_row_keeps_its_rows_apart(spark: SparkSession) -> None:
+    count = 100_000
+    df = keyed(spark, f"if(id % {count} < {count // 2}, id div 20, if(id % 21 = 20, -id, id div 420))", count)
+    stock, ours = both(df, F.count("*"), F.approx_count_distinct("v"))
+    assert hashed(ours) == hashed(stock)
+
+
 @settings(max_examples=settings().max_examples // 10)
 @given(lengths=st.lists(st.sampled_from([1, 2, 3, 10, 40]), min_size=1, max_size=8), width=st.sampled_from([1, 3000]))
 def test_runs_of_any_lengths_give_stock_answers(spark: SparkSession, lengths: list[int], width: int) -> None:

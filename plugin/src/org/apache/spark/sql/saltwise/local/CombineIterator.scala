@@ -39,8 +39,9 @@ private final class CombineIterator(
   // Keys are the same if these bytes are. Of texts that a collation compares as equal, the first
   // one that a task sees stands for the group, as in stock Spark.
   private val isCollated = keys.exists(key => GroupingKeys.isCollated(key.dataType))
+  // A projection of its own: the group of a row is still read when a key of an earlier one is made.
   private val groupOf =
-    if (isCollated) UnsafeProjection.create(keys.map(GroupingKeys.comparable), input) else keyOf
+    UnsafeProjection.create(if (isCollated) keys.map(GroupingKeys.comparable) else keys, input)
   private val keepsOrder = isCollated || aggregates.exists(!_.aggregateFunction.deterministic)
   private val memory = new StateMemory(TaskContext.get().taskMemoryManager())
   private val maxStates = maxMemory / StatesShare
