@@ -13,7 +13,7 @@ import org.apache.spark.sql.saltwise.plan.ReportedOperator
 import org.apache.spark.sql.saltwise.sketch.{HotKeysOfTask, HotKeysSeen, KeyNames}
 
 /**
- * Combines rows into states where that pays, and lets the other rows pass ([[Combining]]).
+ * Combines rows into states where that pays, and lets the other rows pass ([[BatchSize]]).
  *
  * The child's rows are raw rows: the key, the columns that the aggregates read, and NULL for the
  * state. A raw row is sent as it came. In a row that carries a state, the columns are NULL. Two
@@ -69,9 +69,9 @@ final case class CombineExec(
           out.close()
           rows += out.rows
           combined += out.combinedRows
-          all += out.combining.allRows
-          head += out.combining.headRows
-          raw += out.rows - out.combining.allRows - out.combining.headRows
+          all += out.allRows
+          head += out.headRows
+          raw += out.rows - out.allRows - out.headRows
           states += out.states
           peak += out.peakMemory
           hot.keys(out.rows).foreach(hotKeys.add)

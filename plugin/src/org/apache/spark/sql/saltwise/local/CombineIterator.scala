@@ -4,20 +4,22 @@ import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
-import org.apache.spark.sql.saltwise.local.Combining.{Early, Groups, Never}
 import org.apache.spark.sql.saltwise.local.StateTable.Entry
 import org.apache.spark.sql.saltwise.plan.GroupingKeys
-import org.apache.spark.sql.saltwise.routing.RepeatableOrderExec.contentHash
 import org.apache.spark.sql.saltwise.sketch.HotKeysOfTask
 
 /**
  * One map task of a [[CombineExec]].
  *
  * A row comes in as a raw row is sent: its key, what the aggregates read, and NULL for the state.
+ * A row whose key has a state in the table is combined with it at once. Other rows wait in a batch,
+ * or are sent raw if it does not pay to wait ([[BatchSize]]). From time to time the task looks at
+ * the batch: keys with enough rows for a state move to the table. When the batch has its size, what
+ * is left of it is sent.
  *
  * If an aggregate depends on the order of rows, what the task sends for a key is in the order in
  * which its rows came. So `collect_list` of rows that a task has sorted keeps their order, as in
- * stock Spark. Before rows may pass those that wait or that a state stands for, these are sent.
+ * stock Spark.
  *
  * @param lists     whether each state, and each result, keeps all of its rows
  * @param maxMemory the bytes that waiting rows and states may take
@@ -36,56 +38,50 @@ private final class CombineIterator(
   import CombineIterator._
 
   private val keyOf = UnsafeProjection.create(keys, input)
-  // Keys are the same if these bytes are. Of texts that a collation compares as equal, the first
-  // one that a task sees stands for the group, as in stock Spark.
+  // Keys are the same if the bytes of their groups are. Of texts that a collation compares as
+  // equal, the first one that a task sees stands for the group, as in stock Spark.
   private val isCollated = keys.exists(key => GroupingKeys.isCollated(key.dataType))
-  // A projection of its own: the group of a row is still read when a key of an earlier one is made.
-  private val groupOf =
-    UnsafeProjection.create(if (isCollated) keys.map(GroupingKeys.comparable) else keys, input)
+  private val comparables = keys.map(GroupingKeys.comparable)
+  private val groupOf = UnsafeProjection.create(comparables, input)
   private val keepsOrder = isCollated || aggregates.exists(!_.aggregateFunction.deterministic)
-  private val memory = new StateMemory(TaskContext.get().taskMemoryManager())
-  private val maxStates = maxMemory / StatesShare
-  private val batch = new RowBatch(memory, maxMemory - maxStates)
-  val combining = new Combining
+  private val groups =
+    new GroupOfRow(if (isCollated) comparables.map(_.dataType) else keys.map(_.dataType))
 
-  // What the metrics show, apart from what `combining` counts.
-  var rows = 0L
-  var combinedRows = 0L
+  private val memory = new StateMemory(TaskContext.get().taskMemoryManager(), maxMemory)
+  private val batch = new RowBatch(memory, maxMemory)
+  private val table = new StateTable(groups)
+  private val sample = new KeySample
+  private val batchSize = new BatchSize(sample)
+  private val hotRows = new HotRows
+
+  // What the metrics show.
+  var rows, combinedRows, allRows, headRows = 0L
   def peakMemory: Long = memory.peak
+
+  // The costs as the last look at the batch found them, and the fewest rows that get a state.
+  private var costs: StateCosts = _
+  private var minRows = StateCosts.Never
+  private var nextLook = FirstLook
+  private var untilAsked = AskedEvery
 
   // The state of a group that is sent at once.
   private val passingState = emptyState()
 
-  private lazy val table = {
-    val fits = math.min(TableBytes, maxStates) / (ObjectBytes + emptyBytes)
-    new StateTable(fits.min(if (isFixed) MaxKeys else MaxGrowingKeys).max(1).toInt)
-  }
-
   // In bytes: how much the states of the table have grown, how much of that has memory, how much
   // the single values of a state take, and how much a row may add to a state.
-  private var grownBytes = 0L
-  private var takenBytes = 0L
-  private var singleBytes = 0L
-  private var addedPerRow = 0L
+  private var grownBytes, takenBytes, singleBytes, addedPerRow = 0L
+  private var rowsAtSweep = 0L
 
   private var readyRow: UnsafeRow = _
   private val row = new UnsafeRow(input.length)
-  // How many rows joined the batch, and a row that is sent raw, after those that leave now.
+  // How many rows joined the batch, and a row that is taken again once others have left.
   private var waitingRows = 0
-  private var passingNext: UnsafeRow = _
+  private var delayed: UnsafeRow = _
   // The bucket of the batch that is sent, and its next row. Rows before `rawEnd` are sent raw.
   private var sendingBucket = NotSending
-  private var nextRow = 0
-  private var rawEnd = 0
+  private var nextRow, rawEnd = 0
   private var leavingEntries: Iterator[Entry] = Iterator.empty
   private var ended = false
-
-  // The run of rows at the end of the input so far: their group, their number, and the first of
-  // them. `passingState` is their state.
-  private val runGroup = UnsafeRow.createFromByteArray(0, keys.length)
-  private var runRows = 0
-  private var first = UnsafeRow.createFromByteArray(0, input.length)
-  private var spare = UnsafeRow.createFromByteArray(0, input.length)
 
   override def hasNext: Boolean = {
     if (readyRow == null) advance()
@@ -107,137 +103,112 @@ private final class CombineIterator(
     else if (leavingEntries.hasNext) {
       val entry = leavingEntries.next()
       readyRow = stateRow(entry.key, entry.state)
-    } else if (passingNext != null) {
-      readyRow = passingNext
-      passingNext = null
-    } else if (runRows > 0 && !(combining.follows && in.hasNext)) readyRow = endRun()
-    else if (memory.scarce) giveBack()
-    else if (in.hasNext) take(in.next().asInstanceOf[UnsafeRow])
-    else if (!ended) {
+    } else if (memory.scarce) giveBack()
+    else if (delayed != null) {
+      val again = delayed
+      delayed = null
+      take(again)
+    } else if (in.hasNext) {
+      rows += 1
+      take(in.next().asInstanceOf[UnsafeRow])
+    } else if (!ended) {
       ended = true
-      if (waitingRows > 0) look(maxRows = 0)
+      if (waitingRows > 0) look(leaves = true)
       sendStates()
     } else return
   }
 
   private def take(row: UnsafeRow): Unit = {
-    rows += 1
-    if (combining.unseen > 0) {
-      combining.unseen -= 1
-      readyRow = row
-    } else {
-      val group = groupOf(row)
-      val hash = contentHash(group)
-      combining.see(hash)
-      val entry = if (combining.follows) null else table.find(hash, group)
-      if (combining.follows) follow(group, row)
-      else if (entry != null) {
-        combining.hit()
-        update(entry, row)
-      } else if (!combining.waits || row.getSizeInBytes > batch.maxRowBytes) {
-        combining.pass()
-        pass(hash, row, sendsFirst = keepsOrder)
-      } else {
-        combining.join()
-        if (!batch.add(hash, row)) pass(hash, row, sendsFirst = true)
-        else {
-          waitingRows += 1
-          if (waitingRows >= combining.nextLook) look(batch.maxRows)
-        }
-      }
+    val group = if (isCollated) groupOf(row) else row
+    val hash = groups.hash(group)
+    val entry = table.find(hash, group)
+    if (entry != null) update(entry, row)
+    else {
+      sample.see(hash)
+      if (batchSize.rows == BatchSize.None) pass(hash, row) else join(hash, row)
     }
   }
 
-  /**
-   * Sends a row raw, after those that wait if `sendsFirst`. With these, its key may move to the
-   * table.
-   */
-  private def pass(hash: Long, row: UnsafeRow, sendsFirst: Boolean): Unit =
-    if (!sendsFirst || waitingRows == 0) readyRow = row else {
-      look(maxRows = 0)
-      val entry = if (keepsOrder) table.find(hash, groupOf(row)) else null
-      if (entry != null) update(entry, row) else passingNext = row
-    }
-
-  /** Combines a row with those before it if it has the same key. If not, those are sent. */
-  private def follow(group: UnsafeRow, row: UnsafeRow): Unit = {
-    combining.follow()
-    if (runRows > 0 && runGroup == group) {
-      if (runRows == 1) {
-        initializeBuffer(passingState)
-        processRow(passingState, first)
-        combinedRows += 1
-      }
-      processRow(passingState, row)
-      combinedRows += 1
-      runRows += 1
-      if (runRows * addedPerRow > maxStates) readyRow = endRun()
-    } else {
-      if (runRows > 0) readyRow = endRun()
-      runGroup.copyFrom(group)
-      first.copyFrom(row)
-      runRows = 1
-    }
+  /** A row joins the batch, if there is memory for it. If not, it waits until others have left. */
+  private def join(hash: Long, row: UnsafeRow): Unit = {
+    val isWide = row.getSizeInBytes > batch.maxRowBytes
+    if (!isWide && batch.add(hash, row)) {
+      allRows += 1
+      waitingRows += 1
+      if (waitingRows >= nextLook) look(leaves = waitingRows >= batchSize.rows)
+    } else if (isWide && !(keepsOrder && waitingRows > 0)) readyRow = row
+    else if (makeRoom()) delayed = row
+    else readyRow = row
   }
 
-  /** What is sent for a run: its row, if it has only one, or a state. */
-  private def endRun(): UnsafeRow = {
-    val isState = runRows > 1
-    val key = keyOf(first)
-    hot.note(contentHash(key), key, runRows, rows)
-    runRows = 0
-    if (isState) stateRow(key, passingState) else {
-      val out = first
-      first = spare
-      spare = out
-      out
+  /** A row is sent raw, unless its key is a hot one, which gets a state. */
+  private def pass(hash: Long, row: UnsafeRow): Unit = {
+    if (table.size > 0) headRows += 1
+    untilAsked -= 1
+    if (untilAsked == 0) {
+      untilAsked = AskedEvery
+      batchSize.choose(batch.maxRows, costs)
+      nextLook = FirstLook
+      sendIdle(AskedEvery)
+    }
+    val entry =
+      if (minRows == StateCosts.Never || !hotRows.see(hash, math.max(minRows, HotRows))) null
+      else newEntry(hash, row)
+    if (entry == null) readyRow = row else update(entry, row)
+  }
+
+  private def newEntry(hash: Long, row: UnsafeRow): Entry = {
+    val key = keyOf(row).copy()
+    val entry = new Entry(hash, key, if (isCollated) groupOf(row).copy() else key, emptyState())
+    if (!memory.take(bytesOf(entry))) null else {
+      table.add(entry)
+      grownBytes += singleBytes
+      entry
     }
   }
 
   private def update(entry: Entry, row: UnsafeRow): Unit = {
     processRow(entry.state, row)
-    entry.rows += 1
-    entry.recentRows += 1
-    combinedRows += 1
-    grownBytes += addedPerRow
+    if (batchSize.rows != BatchSize.None) allRows += 1 else headRows += 1
+    combined(entry, 1)
     if (grownBytes > takenBytes && !takeGrown()) outgrown()
   }
 
-  /**
-   * Takes memory for states that have grown, within a limit. The states of few keys stay in the
-   * cache, so they may take all the memory that waiting rows do not. Single values need not be in
-   * the cache, because most rows do not change them.
-   */
+  private def combined(entry: Entry, n: Int): Unit = {
+    entry.rows += n
+    entry.recentRows += n
+    combinedRows += n
+    grownBytes += n * addedPerRow
+  }
+
+  /** Takes memory for states that have grown. */
   private def takeGrown(): Boolean = {
-    val limit =
-      if (table.size <= FewKeys) maxMemory - batch.heldBytes
-      else if (addedPerRow == 0) maxStates
-      else math.min(MaxGrownBytes, maxStates)
-    val taken = math.min(grownBytes + GrowthStep, limit) - takenBytes
-    val fits = taken > 0 && memory.take(taken)
+    val taken = grownBytes + GrowthStep - takenBytes
+    val fits = memory.take(taken)
     if (fits) takenBytes += taken
     fits
   }
 
-  /**
-   * The states have outgrown their memory. They are sent, and later rows of their keys wait in the
-   * batch, except for a few keys whose states fit into the cache. If the largest state shows that
-   * states grow more slowly than estimated, they stay.
-   */
+  /** If the largest state shows that states grow more slowly than estimated, they stay. */
   private def outgrown(): Unit = {
     val largest = table.iterator.maxBy(_.rows)
     val grown = grownBy(largest.state)
     val added = HeapBytes * (grown.sum - singleFields.map(grown).sum).toDouble / largest.rows
-    val isSlower = added < SlowerGrowth * addedPerRow
-    if (isSlower) {
+    if (added < SlowerGrowth * addedPerRow) {
       addedPerRow = math.max(1, math.ceil(added).toLong)
       grownBytes =
         (added * table.iterator.map(_.rows.toLong).sum).toLong + table.size * singleBytes
     }
-    if (!isSlower || grownBytes > takenBytes) {
-      table.capacity = math.min(table.capacity, FewKeys)
-      sendStates()
-    }
+    if (grownBytes > takenBytes && !takeGrown()) makeRoom()
+  }
+
+  /** What takes more of the memory is sent: the batch, or the states. Returns whether any is. */
+  private def makeRoom(): Boolean = {
+    val sendsBatch = 2 * batch.heldBytes >= memory.held || table.size == 0
+    if (sendsBatch && waitingRows > 0) look(leaves = true)
+    else if (sendsBatch) batch.free()
+    else sendStates()
+    waitingRows > 0 || !sendsBatch
   }
 
   private def sendStates(): Unit = {
@@ -247,101 +218,97 @@ private final class CombineIterator(
     grownBytes = 0
   }
 
+  /** Sends the states of keys that have not come for about this many rows. */
+  private def sendIdle(idle: Long): Unit = if (rows - rowsAtSweep >= math.max(idle, table.slots)) {
+    rowsAtSweep = rows
+    send(_.recentRows == 0)
+    table.iterator.foreach(_.recentRows = 0)
+  }
+
   /** Sends all rows and states, because another operator needs memory or there is no more. */
   private def giveBack(): Unit = {
-    if (waitingRows > 0) look(maxRows = 0)
+    if (waitingRows > 0) look(leaves = true)
     else if (table.size > 0) sendStates()
     else {
       batch.free()
       memory.release()
-      combining.rest()
+      batchSize.rows = BatchSize.None
     }
   }
 
-  /**
-   * Looks back at the batch: some keys move to the table, and the batch is sent or goes on growing.
-   *
-   * @param maxRows the most rows that the batch may have
-   */
-  private def look(maxRows: Double): Unit = {
+  /** Looks at the batch: keys with enough rows move to the table, and the batch may be sent. */
+  private def look(leaves: Boolean): Unit = {
     batch.buckets.foreach(_.sort())
-    combining.minRows = rowsThatPay()
-    val seen = Groups(batch, combining.minRows)
-    val inRuns = !ended && combining.seesRuns(seen, table.size)
-    val groups = if (ended || inRuns || !fillTable(seen)) seen else Groups(batch, combining.minRows)
-    val leastRecent = combining.minRecentRows(groups.rows, table.capacity)
-    if (combining.look(groups, maxRows, inRuns)) {
+    measure()
+    sample.minRows = minRows
+    if (!ended) fillTable()
+    if (leaves || waitingRows >= Patience) batchSize.choose(batch.maxRows, costs)
+    if (leaves || waitingRows >= batchSize.rows) {
       sendingBucket = 0
-      // These modes do not look for a key in the table.
-      if (keepsOrder && (combining.unseen > 0 || combining.follows)) sendStates()
-      else send(_.recentRows < leastRecent)
-      table.iterator.foreach(_.recentRows = 0)
-    }
+      nextLook = FirstLook
+      if (batchSize.rows < BatchSize.All) sendIdle(batchSize.rows)
+    } else nextLook = Growth * nextLook
   }
 
   /** The bytes by which each field of a state has grown. */
   private def grownBy(state: InternalRow): Seq[Long] =
     sizes(state).zip(emptySizes).map { case (now, empty) => now - empty }
 
-  /** The fewest rows for which a state pays. If states grow, the largest group shows how much. */
-  private def rowsThatPay(): Int = {
-    val rowBytes = batch.rowBytes
-    val someKey = keyOf(batch.buckets.find(_.rows > 0).get.read(0, row))
-    val stateBytes = someKey.getSizeInBytes + emptyBytes
-    val atLeast = Combining.rowsThatPay(rowBytes, stateBytes.toDouble, 0, 0)
-    combining.hotOnly = false
-    if (isFixed || atLeast > Early * waitingRows) atLeast else {
-      val all = Groups(batch, Never)
-      val (bucket, begin) = all.largestBegin
-      val rows = math.max(all.largestOther / SampledShare, MinSampledRows).min(all.largestOther)
-      initializeBuffer(passingState)
-      // If there are few keys, each comes so often that a digest stops growing.
-      val counted =
-        if (table.size + all.keys <= FewKeys) growingFields
-        else emptySizes.indices.diff(singleFields)
-      def grownAfter(next: Range): Seq[Long] = {
-        next.foreach(i => processRow(passingState, bucket.read(begin + i, row)))
-        grownBy(passingState)
+  /** Measures what rows and states cost. If states grow, the largest group shows how much. */
+  private def measure(): Unit = {
+    var groups, largest, begin = 0
+    var bucket = batch.buckets(0)
+    for (other <- batch.buckets) other.foreachRun { (first, end) =>
+      groups += 1
+      if (end - first > largest) {
+        largest = end - first
+        begin = first
+        bucket = other
       }
-      def perRow(grown: Seq[Long], rows: Int): Double =
-        math.max(0L, counted.map(grown).sum).toDouble / rows
-      val few = math.max(1, rows / SampledShare)
-      val first = perRow(grownAfter(0 until few), few)
-      val grown = grownAfter(few until rows)
-      val added = perRow(grown, rows)
-      val kept = math.max(0L, singleFields.map(grown).sum)
-      combining.levelOff = rows >= MinSampledRows && added < LevelsOff * first
-      addedPerRow = math.ceil(HeapBytes * added).toLong
-      singleBytes = HeapBytes * kept
-      val pays = Combining.rowsThatPay(rowBytes, stateBytes.toDouble, kept.toDouble, added)
-      combining.hotOnly = pays == Never && lists
-      if (combining.hotOnly) combining.rowsOfHotKey(all, atLeast) else pays
+    }
+    if (largest > 0) {
+      val stateBytes = keyOf(bucket.read(begin, row)).getSizeInBytes + emptyBytes
+      costs = StateCosts(batch.rowBytes, stateBytes.toDouble, 0, 0)
+      if (!isFixed && largest * Early >= costs.minRows) {
+        val n = math.max(largest / SampledShare, MinSampledRows).min(largest)
+        initializeBuffer(passingState)
+        // If there are few keys, each comes so often that a digest stops growing.
+        val counted =
+          if (table.size + groups <= FewKeys) growingFields
+          else emptySizes.indices.diff(singleFields)
+        for (i <- 0 until n / 4) processRow(passingState, bucket.read(begin + i, row))
+        val before = grownBy(passingState)
+        for (i <- n / 4 until n) processRow(passingState, bucket.read(begin + i, row))
+        val after = grownBy(passingState)
+        val added = counted.map(after).sum - (if (n < 4) 0L else counted.map(before).sum)
+        val perRow = math.max(0L, added).toDouble / (if (n < 4) n else n - n / 4)
+        val kept = math.max(0.0, after.sum - n * perRow)
+        addedPerRow = math.ceil(HeapBytes * perRow).toLong
+        singleBytes = (HeapBytes * kept).toLong
+        costs = StateCosts(batch.rowBytes, stateBytes.toDouble, kept, perRow)
+      }
+      minRows = costs.minRows
+      if (minRows == StateCosts.Never && lists) {
+        val least = math.max(HotRows, math.ceil(HotShare * waitingRows).toInt)
+        if (largest >= least) minRows = least
+      }
     }
   }
 
-  /**
-   * Moves the most frequent keys to the table, with all of their rows. Returns whether any moved.
-   */
-  private def fillTable(groups: Groups): Boolean = combining.minRows != Never && {
-    val before = table.size
-    val least = combining.minRowsInTable(groups, table.capacity - before)
+  /** Moves the keys with enough rows to the table, with all of their rows. */
+  private def fillTable(): Unit = if (minRows != StateCosts.Never) {
     batch.buckets.foreach(bucket => bucket.removeRuns { (begin, end) =>
-      if (end - begin < least || table.size >= table.capacity) 0 else {
-        val key = keyOf(bucket.read(begin, row)).copy()
-        val group = if (isCollated) groupOf(row).copy() else key
-        val entry = new Entry(key, group, emptyState())
-        if (!memory.take(bytesOf(entry))) 0 else {
-          val rows = combine(group, entry.state, bucket, begin, end)
-          entry.rows = rows
-          entry.recentRows = rows
-          grownBytes += singleBytes + rows * addedPerRow
-          combining.hits += rows
-          table.add(contentHash(group), entry)
+      if (end - begin < minRows) 0 else {
+        val first = bucket.read(begin, row)
+        val entry = newEntry(groups.hash(if (isCollated) groupOf(first) else first), first)
+        if (entry == null) 0 else {
+          val rows = combine(entry.group, entry.state, bucket, begin, end)
+          combined(entry, rows)
           rows
         }
       }
     })
-    table.size > before
+    if (grownBytes > takenBytes) takeGrown()
   }
 
   /**
@@ -351,13 +318,14 @@ private final class CombineIterator(
   private def combine(
       group: UnsafeRow, state: InternalRow, bucket: RowBucket, begin: Int, end: Int): Int = {
     var i = begin
-    while (i < end && groupOf(bucket.read(i, row)) == group) {
+    while (i < end && groups.areSame(group, groupAt(bucket.read(i, row)))) {
       processRow(state, row)
       i += 1
     }
-    combinedRows += i - begin
     i - begin
   }
+
+  private def groupAt(row: UnsafeRow): UnsafeRow = if (isCollated) groupOf(row) else row
 
   private def sendNext(): Unit = {
     val bucket = batch.buckets(sendingBucket)
@@ -366,12 +334,14 @@ private final class CombineIterator(
       nextRow += 1
     } else if (nextRow < bucket.rows) {
       val end = bucket.endOfRun(nextRow)
-      if (end - nextRow < combining.minRows) rawEnd = end else {
+      if (end - nextRow < minRows) rawEnd = end else {
         val key = keyOf(bucket.read(nextRow, row)).copy()
         val group = if (isCollated) groupOf(row).copy() else key
         initializeBuffer(passingState)
-        hot.note(contentHash(key), key, end - nextRow, rows)
-        nextRow += combine(group, passingState, bucket, nextRow, end)
+        val n = combine(group, passingState, bucket, nextRow, end)
+        hot.note(groups.hash(group), key, n, rows)
+        combinedRows += n
+        nextRow += n
         readyRow = stateRow(key, passingState)
       }
     } else {
@@ -387,11 +357,12 @@ private final class CombineIterator(
   }
 
   /** Takes the entries for which `leaves` holds out of the table, and sends them. */
-  private def send(leaves: Entry => Boolean): Unit = {
+  private def send(leaves: Entry => Boolean): Unit = if (table.size > 0) {
     val entries = table.remove(leaves)
-    entries.foreach(entry => hot.note(contentHash(entry.key), entry.key, entry.rows, rows))
+    entries.foreach(entry => hot.note(entry.hash, entry.key, entry.rows, rows))
     memory.give(entries.map(bytesOf).sum)
-    grownBytes = math.max(0L, grownBytes - entries.size * singleBytes)
+    grownBytes = math.max(
+      0L, grownBytes - entries.map(entry => singleBytes + entry.rows * addedPerRow).sum)
     leavingEntries = leavingEntries ++ entries
   }
 
@@ -413,24 +384,28 @@ private[saltwise] object CombineIterator {
 
   /** A state that grows at less than this share of the estimate has stopped growing, or will. */
   private val SlowerGrowth = 0.75
-
-  /** Limits of the table, so that its states stay in the cache. They are lower if states grow. */
-  private val TableBytes = 8L << 20
-  private val MaxKeys = 1 << 13
-  private val MaxGrowingKeys = 1 << 10
-
-  /** The most bytes by which the states of many keys may grow: about the cache of a core. */
-  private val MaxGrownBytes = 2L << 20
   private val GrowthStep = 1L << 20
   private val FewKeys = 128
 
-  /** A fourth of the memory is for states, and the rest is for waiting rows. */
-  private val StatesShare = 4
+  /** The task looks at the batch when it has this many rows, and then 4 times as many. */
+  private val FirstLook = 1 << 12
+  private val Growth = 4
+
+  /** A first batch has this many rows before it is sent. */
+  private val Patience = 1 << 18
+
+  /** If no row waits, the task asks again after this many rows. */
+  private val AskedEvery = 1 << 16
+
+  /** A key that gets a state while others leave raw has this many rows more than other keys. */
+  private val HotRows = 16
+
+  /** A key with this share of the rows is hot. */
+  private val HotShare = 1.0 / 16
+
+  private val Early = 8
 
   /** A fourth of the largest group shows how its state grows. */
   private val SampledShare = 4
   private val MinSampledRows = 1 << 8
-
-  /** States level off if a row adds less than this share of what one of the first rows added. */
-  private val LevelsOff = 0.95
 }

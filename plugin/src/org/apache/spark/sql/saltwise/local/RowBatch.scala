@@ -62,7 +62,7 @@ private[local] final class RowBatch(memory: StateMemory, limit: Long) {
 private object RowBatch {
 
   /** Enough buckets that a bucket of a full batch fits into the cache of a core. */
-  private val BucketBits = 8
+  private val BucketBits = 6
   private val Buckets = 1 << BucketBits
 
   private val FewestRows = 64

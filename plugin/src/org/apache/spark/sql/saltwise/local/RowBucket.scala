@@ -43,15 +43,17 @@ private[local] final class RowBucket(take: Long => Boolean) {
     }
   }
 
-  /** Copies word by word, which is faster than a call if rows are short. */
+  /** Copies short rows word by word, which is faster than a call. */
   private def copy(row: UnsafeRow, base: Array[Byte], at: Long): Unit = {
     val from = row.getBaseObject
     val begin = row.getBaseOffset
     val size = row.getSizeInBytes
-    var i = 0
-    while (i < size) {
-      Platform.putLong(base, at + i, Platform.getLong(from, begin + i))
-      i += 8
+    if (size > ShortRow) Platform.copyMemory(from, begin, base, at, size) else {
+      var i = 0
+      while (i < size) {
+        Platform.putLong(base, at + i, Platform.getLong(from, begin + i))
+        i += 8
+      }
     }
   }
 
@@ -138,6 +140,7 @@ private[local] final class RowBucket(take: Long => Boolean) {
 
 private[local] object RowBucket {
   private val PageBytes = 1 << 13
+  private val ShortRow = 1 << 7
 
   private val MinRows = 1 << 5
   private val HashBits = 0xFFFFFFFF00000000L

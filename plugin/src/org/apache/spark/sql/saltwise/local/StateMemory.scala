@@ -6,12 +6,17 @@ import org.apache.spark.memory.{MemoryConsumer, MemoryMode, TaskMemoryManager}
  * The memory of waiting rows and of states in a task, as Spark's memory manager counts it.
  *
  * Both are on the heap. Memory is asked for before it is used.
+ *
+ * @param limit the most bytes that may be held
  */
-private[local] final class StateMemory(manager: TaskMemoryManager)
+private[local] final class StateMemory(manager: TaskMemoryManager, limit: Long)
   extends MemoryConsumer(manager, manager.pageSizeBytes, MemoryMode.ON_HEAP) {
   import StateMemory.Step
 
   private var heldBytes = 0L
+
+  /** The bytes that are held. */
+  def held: Long = heldBytes
 
   /** The most bytes that were held at one time. */
   var peak = 0L
@@ -20,7 +25,7 @@ private[local] final class StateMemory(manager: TaskMemoryManager)
   var scarce = false
 
   /** Takes more bytes, and returns whether there were enough. */
-  def take(bytes: Long): Boolean = {
+  def take(bytes: Long): Boolean = heldBytes + bytes <= limit && {
     val missing = heldBytes + bytes - getUsed
     if (missing > 0 && acquireMemory(math.max(Step, missing)) < missing) scarce = true
     val enough = heldBytes + bytes <= getUsed

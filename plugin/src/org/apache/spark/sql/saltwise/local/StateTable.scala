@@ -1,56 +1,68 @@
 package org.apache.spark.sql.saltwise.local
 
+import scala.collection.mutable.ArrayBuffer
+
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-/**
- * A hash table of the keys with many rows, and their states, with open addressing.
- *
- * @param capacity the most keys that the table takes. It may become less.
- */
-private[local] final class StateTable(var capacity: Int) {
+/** A hash table of groups that have a state, with open addressing. */
+private[local] final class StateTable(groups: GroupOfRow) {
   import StateTable._
 
-  private val slots = Integer.highestOneBit(4 * capacity - 1)
-  private lazy val hashes = new Array[Long](slots)
-  private lazy val entries = new Array[Entry](slots)
+  private var entries = new Array[Entry](MinSlots)
 
-  /** The number of keys. */
+  /** The number of groups. */
   var size = 0
 
-  /** The entry of a group, or null. */
+  def slots: Int = entries.length
+
+  /** The entry of a row's group, or null. */
   def find(hash: Long, group: UnsafeRow): Entry = {
-    var slot = hash.toInt & (slots - 1)
-    while (size > 0 && entries(slot) != null) {
-      if (hashes(slot) == hash && entries(slot).group == group) return entries(slot)
-      slot = (slot + 1) & (slots - 1)
+    val mask = entries.length - 1
+    var slot = hash.toInt & mask
+    var entry = entries(slot)
+    while (entry != null && !(entry.hash == hash && groups.areSame(entry.group, group))) {
+      slot = (slot + 1) & mask
+      entry = entries(slot)
     }
-    null
+    entry
   }
 
   /** Adds a group that the table does not have. */
-  def add(hash: Long, entry: Entry): Unit = {
-    var slot = hash.toInt & (slots - 1)
-    while (entries(slot) != null) slot = (slot + 1) & (slots - 1)
-    hashes(slot) = hash
-    entries(slot) = entry
+  def add(entry: Entry): Unit = {
+    if (2 * size >= entries.length) grow()
+    put(entry)
     size += 1
   }
 
+  private def put(entry: Entry): Unit = {
+    val mask = entries.length - 1
+    var slot = entry.hash.toInt & mask
+    while (entries(slot) != null) slot = (slot + 1) & mask
+    entries(slot) = entry
+  }
+
+  private def grow(): Unit = {
+    val old = entries
+    entries = new Array[Entry](2 * old.length)
+    old.foreach(entry => if (entry != null) put(entry))
+  }
+
   /** The entries, in an order that is a function of the keys' hashes and their order of arrival. */
-  def iterator: Iterator[Entry] =
-    if (size == 0) Iterator.empty else entries.iterator.filter(_ != null)
+  def iterator: Iterator[Entry] = entries.iterator.filter(_ != null)
 
   /** Takes out the entries for which `leaves` holds, and returns them. */
-  def remove(leaves: Entry => Boolean): Seq[Entry] = if (size == 0) Nil else {
-    val all = entries.indices.filter(entries(_) != null).map(slot => (hashes(slot), entries(slot)))
-    val (leaving, staying) = all.partition { case (_, entry) => leaves(entry) }
-    if (leaving.nonEmpty) {
-      java.util.Arrays.fill(entries.asInstanceOf[Array[AnyRef]], null)
-      size = 0
-      staying.foreach { case (hash, entry) => add(hash, entry) }
+  def remove(leaves: Entry => Boolean): Seq[Entry] = {
+    val leaving = new ArrayBuffer[Entry]
+    val all = entries
+    entries = new Array[Entry](all.length)
+    size = 0
+    all.foreach { entry =>
+      if (entry != null) {
+        if (leaves(entry)) leaving += entry else add(entry)
+      }
     }
-    leaving.map(_._2)
+    leaving.toSeq
   }
 }
 
@@ -59,12 +71,16 @@ private[local] object StateTable {
   /**
    * A key and its state.
    *
+   * @param hash  of the group
    * @param group the same for all keys that Spark compares as equal
    */
-  final class Entry(val key: UnsafeRow, val group: UnsafeRow, val state: InternalRow) {
+  final class Entry(
+      val hash: Long, val key: UnsafeRow, val group: UnsafeRow, val state: InternalRow) {
 
-    /** The rows that the state stands for, and those of them that came since the last look. */
+    /** The rows that the state stands for, and those of them that came of late. */
     var rows = 0
     var recentRows = 0
   }
+
+  private val MinSlots = 1 << 6
 }

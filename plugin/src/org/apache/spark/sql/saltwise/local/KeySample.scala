@@ -1,0 +1,168 @@
+package org.apache.spark.sql.saltwise.local
+
+/**
+ * What batches of each size would combine, learnt from a sample of keys.
+ *
+ * A key belongs to the sample if the low bits of its hash are zero. So a sampled key is seen at
+ * every one of its rows, however far apart they are. Rows in a row could not tell this: of 9,000
+ * keys that come in turn, 4,096 rows in a row are all distinct. (Distinct sampling: Gibbons, VLDB
+ * 2001. Sampled reuse distances: Waldspurger et al., FAST 2015.)
+ *
+ * A level is a size of batches. At each level, the rows are cut into windows of this size, and the
+ * rows of a sampled key in the current window are counted. With `minRows` rows or more, a window
+ * would send one state for them. All levels learn at the same time.
+ *
+ * If the sample has too many keys, one more bit of their hashes must be zero.
+ */
+private[local] final class KeySample {
+  import KeySample._
+
+  /** The fewest rows of a key for which a state pays. */
+  var minRows: Int = Int.MaxValue
+
+  /** The rows that were seen, whether their keys are in the sample or not. */
+  var rows = 0L
+
+  private var mask = FirstMask
+  private var keys = 0
+  private val hashes = new Array[Long](Slots)
+  // For each slot: the last row, and for each level the window of the last row, and the rows of the
+  // key in this window. They are negative if they would be combined.
+  private val lastRows = new Array[Long](Slots)
+  private val windows = new Array[Int](Slots * Levels)
+  private val counts = new Array[Int](Slots * Levels)
+
+  private val open = Array.fill(Levels)(new Sums)
+  private val closed = Array.fill(Levels)(new Sums)
+  private val whole = Array.fill(Levels)(0)
+  private var newKeys, oldKeys = 0.0
+
+  /** Counts a row whose key has this hash. */
+  def see(hash: Long): Unit = {
+    if ((hash & mask) == 0) count(hash | 1)
+    rows += 1
+    if ((rows & (size(0) - 1)) == 0) endWindows()
+  }
+
+  /** What windows of a level sent, of the rows of sampled keys; None before the first one ended. */
+  def of(level: Int): Option[Sums] = if (whole(level) == 0) None else Some(closed(level))
+
+  /** The share of sampled rows, of late, whose keys had not been seen before. */
+  def newShare: Double = newKeys / math.max(1.0, newKeys + oldKeys)
+
+  /** An estimate of the number of keys so far. */
+  def distinct: Double = keys.toDouble * (mask + 1)
+
+  /** The rows of sampled keys, of late. */
+  def sampledRows: Double = newKeys + oldKeys
+
+  private def count(hash: Long): Unit = {
+    var slot = slotOf(hash)
+    while (hashes(slot) != 0 && hashes(slot) != hash) slot = (slot + 1) & (Slots - 1)
+    if (hashes(slot) == hash) oldKeys += 1 else {
+      hashes(slot) = hash
+      java.util.Arrays.fill(windows, slot * Levels, (slot + 1) * Levels, -1)
+      keys += 1
+      newKeys += 1
+    }
+    lastRows(slot) = rows
+    var level = 0
+    while (level < Levels) {
+      add(level, slot * Levels + level)
+      level += 1
+    }
+    if (keys > MaxKeys) shrink()
+  }
+
+  private def add(level: Int, at: Int): Unit = {
+    val window = (rows >>> bits(level)).toInt
+    if (windows(at) != window) {
+      windows(at) = window
+      counts(at) = 0
+    }
+    val sums = open(level)
+    sums.rows += 1
+    if (counts(at) < 0) {
+      counts(at) -= 1
+      sums.combined += 1
+    } else {
+      counts(at) += 1
+      if (counts(at) >= minRows) {
+        sums.combined += counts(at)
+        sums.states += 1
+        counts(at) = -counts(at)
+      }
+    }
+  }
+
+  /** Ends the windows of each level that end with this row. What is longer ago counts less. */
+  private def endWindows(): Unit = {
+    var level = 0
+    while (level < Levels && (rows & (size(level) - 1)) == 0) {
+      val kept = math.pow(0.5, math.min(1.0, size(level).toDouble / HalfLife))
+      closed(level).decay(kept)
+      closed(level).add(open(level))
+      open(level).decay(0)
+      whole(level) += 1
+      level += 1
+    }
+    if ((rows & (HalfLife - 1)) == 0) {
+      newKeys /= 2
+      oldKeys /= 2
+    }
+  }
+
+  /** Forgets keys that are gone, or else every second key. */
+  private def shrink(): Unit = {
+    val (olds, lasts) = (hashes.clone(), lastRows.clone())
+    val (oldWindows, oldCounts) = (windows.clone(), counts.clone())
+    val oldest = rows - size(Levels - 1)
+    if (olds.indices.count(i => olds(i) != 0 && lasts(i) > oldest) > MaxKeys / 2) mask = 2 * mask + 1
+    java.util.Arrays.fill(hashes, 0L)
+    keys = 0
+    for (i <- olds.indices if olds(i) != 0 && lasts(i) > oldest && (olds(i) & mask & ~1L) == 0) {
+      var slot = slotOf(olds(i))
+      while (hashes(slot) != 0) slot = (slot + 1) & (Slots - 1)
+      hashes(slot) = olds(i)
+      lastRows(slot) = lasts(i)
+      System.arraycopy(oldWindows, i * Levels, windows, slot * Levels, Levels)
+      System.arraycopy(oldCounts, i * Levels, counts, slot * Levels, Levels)
+      keys += 1
+    }
+  }
+
+  private def slotOf(hash: Long): Int = (hash >>> 40).toInt & (Slots - 1)
+}
+
+private[local] object KeySample {
+
+  /** What windows of one size send, of the rows of sampled keys. */
+  final class Sums {
+    var rows, combined, states = 0.0
+
+    def decay(kept: Double): Unit = {
+      rows *= kept
+      combined *= kept
+      states *= kept
+    }
+
+    def add(other: Sums): Unit = {
+      rows += other.rows
+      combined += other.combined
+      states += other.states
+    }
+  }
+
+  /** Batches of 2^12, 2^14, ..., 2^22 rows. */
+  val Levels = 6
+  def bits(level: Int): Int = 12 + 2 * level
+  def size(level: Int): Long = 1L << bits(level)
+
+  /** One key in 64. The lowest bit of a stored hash is set, because 0 is a free slot. */
+  private val FirstMask = 63L
+  private val MaxKeys = 1 << 12
+  private val Slots = 2 * MaxKeys
+
+  /** After this many rows, what was seen before counts half. Larger windows end less often. */
+  private val HalfLife = 1L << 16
+}

@@ -1,0 +1,42 @@
+package org.apache.spark.sql.saltwise.local
+
+import org.apache.spark.sql.saltwise.local.StateCosts._
+
+/**
+ * What it costs to send rows, or a state in their place. The unit is the cost of a byte of a row.
+ *
+ * @param rowBytes the mean bytes of a row
+ * @param empty    the bytes of a key and a state before its first row
+ * @param kept     the bytes of single values that a state keeps; they cost the same as bytes of rows
+ * @param added    the bytes that each row adds to a state
+ */
+private[local] final case class StateCosts(
+    rowBytes: Double, empty: Double, kept: Double, added: Double) {
+
+  private val row = rowBytes + RowOverhead
+  private val state = StateCost * empty + kept
+
+  /** The fewest rows for which a state pays. */
+  val minRows: Int =
+    if (added >= MaxAdded * rowBytes) Never
+    else math.max(2.0, math.ceil(state / (row - added))).toInt
+
+  /** The cost of these rows and states, as a share of the cost of all rows if each is sent. */
+  def share(rows: Double, combined: Double, states: Double): Double =
+    1 - (combined * (row - added) - states * state) / (rows * row)
+}
+
+private[local] object StateCosts {
+
+  /** No number of rows is enough for a state to pay. */
+  val Never: Int = Int.MaxValue
+
+  /** The cost of a row beside its bytes, in bytes. */
+  private val RowOverhead = 16
+
+  /** The cost of a byte of a state, in bytes of rows: it is made, sent and merged. */
+  private val StateCost = 4.0
+
+  /** No state pays if each row adds this share of its own bytes to it. */
+  private val MaxAdded = 0.85
+}
