@@ -99,7 +99,7 @@ object SaltwiseConf {
       "them on when it has more.")
     .version("0.1.0")
     .bytesConf(ByteUnit.BYTE)
-    .createWithDefaultString("64m")
+    .createWithDefaultString("256m")
 
   val Hot: OptionalConfigEntry[String] = buildConf(Prefix + "hot")
     .doc("Hot keys that are known before the query runs, as JSON: " +

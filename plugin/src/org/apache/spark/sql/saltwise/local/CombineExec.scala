@@ -72,7 +72,7 @@ final case class CombineExec(
           all += out.allRows
           head += out.headRows
           raw += out.rows - out.allRows - out.headRows
-          states += out.states
+          states += out.sentStates
           peak += out.peakMemory
           hot.keys(out.rows).foreach(hotKeys.add)
         }

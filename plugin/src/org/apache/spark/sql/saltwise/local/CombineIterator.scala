@@ -3,7 +3,7 @@ package org.apache.spark.sql.saltwise.local
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
+import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Collect}
 import org.apache.spark.sql.saltwise.local.StateTable.Entry
 import org.apache.spark.sql.saltwise.plan.GroupingKeys
 import org.apache.spark.sql.saltwise.sketch.HotKeysOfTask
@@ -12,10 +12,10 @@ import org.apache.spark.sql.saltwise.sketch.HotKeysOfTask
  * One map task of a [[CombineExec]].
  *
  * A row comes in as a raw row is sent: its key, what the aggregates read, and NULL for the state.
- * A row whose key has a state in the table is combined with it at once. Other rows wait in a batch,
- * or are sent raw if it does not pay to wait ([[BatchSize]]). From time to time the task looks at
- * the batch: keys with enough rows for a state move to the table. When the batch has its size, what
- * is left of it is sent.
+ * A row of a hot key is combined with the state of its key at once. Other rows wait in a batch, or
+ * are sent raw if it does not pay to wait ([[BatchSize]]). From time to time the task looks at the
+ * batch, where the rows of a key are side by side: rows whose key has a state are combined with it,
+ * and a key with enough rows gets one. Other rows wait on, or are sent.
  *
  * If an aggregate depends on the order of rows, what the task sends for a key is in the order in
  * which its rows came. So `collect_list` of rows that a task has sorted keeps their order, as in
@@ -43,13 +43,18 @@ private final class CombineIterator(
   private val isCollated = keys.exists(key => GroupingKeys.isCollated(key.dataType))
   private val comparables = keys.map(GroupingKeys.comparable)
   private val groupOf = UnsafeProjection.create(comparables, input)
-  private val keepsOrder = isCollated || aggregates.exists(!_.aggregateFunction.deterministic)
+  private val keepsOrder = isCollated || aggregates.map(_.aggregateFunction).exists {
+    case _: Collect[_] | _: UserDefinedExpression => true
+    case function => !function.deterministic
+  }
   private val groups =
     new GroupOfRow(if (isCollated) comparables.map(_.dataType) else keys.map(_.dataType))
 
   private val memory = new StateMemory(TaskContext.get().taskMemoryManager(), maxMemory)
-  private val batch = new RowBatch(memory, maxMemory)
-  private val table = new StateTable(groups)
+  private val batch = new RowBatch(memory, maxMemory - maxMemory / StatesShare)
+  // The states of hot keys, which fit into the cache, and those of other keys.
+  private val hotStates = new StateTable(groups)
+  private val states = new StateTable(groups)
   private val sample = new KeySample
   private val batchSize = new BatchSize(sample)
   private val hotRows = new HotRows
@@ -74,7 +79,7 @@ private final class CombineIterator(
 
   private var readyRow: UnsafeRow = _
   private val row = new UnsafeRow(input.length)
-  // How many rows joined the batch, and a row that is taken again once others have left.
+  // How many rows wait, and a row that is taken again once others have left.
   private var waitingRows = 0
   private var delayed: UnsafeRow = _
   // The bucket of the batch that is sent, and its next row. Rows before `rawEnd` are sent raw.
@@ -96,7 +101,10 @@ private final class CombineIterator(
   }
 
   /** Frees what the task holds, if it ends before its last row. */
-  def close(): Unit = memory.release()
+  def close(): Unit = {
+    batch.free()
+    memory.release()
+  }
 
   private def advance(): Unit = while (readyRow == null) {
     if (sendingBucket != NotSending) sendNext()
@@ -104,30 +112,41 @@ private final class CombineIterator(
       val entry = leavingEntries.next()
       readyRow = stateRow(entry.key, entry.state)
     } else if (memory.scarce) giveBack()
+    else if (grownBytes > takenBytes) takeGrown()
     else if (delayed != null) {
       val again = delayed
       delayed = null
       take(again)
-    } else if (in.hasNext) {
-      rows += 1
-      take(in.next().asInstanceOf[UnsafeRow])
-    } else if (!ended) {
+    } else if (in.hasNext) takeRows()
+    else if (!ended) {
       ended = true
       if (waitingRows > 0) look(leaves = true)
       sendStates()
     } else return
   }
 
+  /** Takes rows until something is to be sent. */
+  private def takeRows(): Unit = {
+    leavingEntries = Iterator.empty
+    while (readyRow == null && sendingBucket == NotSending && leavingEntries.isEmpty &&
+        !memory.scarce && grownBytes <= takenBytes && delayed == null && in.hasNext) {
+      rows += 1
+      take(in.next().asInstanceOf[UnsafeRow])
+    }
+  }
+
   private def take(row: UnsafeRow): Unit = {
-    val group = if (isCollated) groupOf(row) else row
+    val group = groupAt(row)
     val hash = groups.hash(group)
-    val entry = table.find(hash, group)
+    val entry = if (hotStates.size == 0) null else hotStates.find(hash.toInt, group)
     if (entry != null) update(entry, row)
     else {
       sample.see(hash)
       if (batchSize.rows == BatchSize.None) pass(hash, row) else join(hash, row)
     }
   }
+
+  private def groupAt(row: UnsafeRow): UnsafeRow = if (isCollated) groupOf(row) else row
 
   /** A row joins the batch, if there is memory for it. If not, it waits until others have left. */
   private def join(hash: Long, row: UnsafeRow): Unit = {
@@ -136,14 +155,13 @@ private final class CombineIterator(
       allRows += 1
       waitingRows += 1
       if (waitingRows >= nextLook) look(leaves = waitingRows >= batchSize.rows)
-    } else if (isWide && !(keepsOrder && waitingRows > 0)) readyRow = row
-    else if (makeRoom()) delayed = row
-    else readyRow = row
+    } else if (isWide && !keepsOrder || !makeRoom()) readyRow = row
+    else delayed = row
   }
 
   /** A row is sent raw, unless its key is a hot one, which gets a state. */
   private def pass(hash: Long, row: UnsafeRow): Unit = {
-    if (table.size > 0) headRows += 1
+    if (hotStates.size > 0) headRows += 1
     untilAsked -= 1
     if (untilAsked == 0) {
       untilAsked = AskedEvery
@@ -151,17 +169,19 @@ private final class CombineIterator(
       nextLook = FirstLook
       sendIdle(AskedEvery)
     }
-    val entry =
-      if (minRows == StateCosts.Never || !hotRows.see(hash, math.max(minRows, HotRows))) null
-      else newEntry(hash, row)
-    if (entry == null) readyRow = row else update(entry, row)
+    val isHot = minRows != StateCosts.Never && hotRows.see(hash, math.max(minRows, HotRows))
+    val entry = if (isHot) newEntry(hash.toInt, row) else null
+    if (entry == null) readyRow = row else {
+      hotStates.add(entry)
+      update(entry, row)
+    }
   }
 
-  private def newEntry(hash: Long, row: UnsafeRow): Entry = {
+  /** A key and a state before its first row, or null if there is no memory for it. */
+  private def newEntry(hash: Int, row: UnsafeRow): Entry = {
     val key = keyOf(row).copy()
     val entry = new Entry(hash, key, if (isCollated) groupOf(row).copy() else key, emptyState())
     if (!memory.take(bytesOf(entry))) null else {
-      table.add(entry)
       grownBytes += singleBytes
       entry
     }
@@ -171,7 +191,6 @@ private final class CombineIterator(
     processRow(entry.state, row)
     if (batchSize.rows != BatchSize.None) allRows += 1 else headRows += 1
     combined(entry, 1)
-    if (grownBytes > takenBytes && !takeGrown()) outgrown()
   }
 
   private def combined(entry: Entry, n: Int): Unit = {
@@ -181,54 +200,53 @@ private final class CombineIterator(
     grownBytes += n * addedPerRow
   }
 
-  /** Takes memory for states that have grown. */
-  private def takeGrown(): Boolean = {
+  /** Takes memory for states that have grown, unless the largest one shows that they have not. */
+  private def takeGrown(): Unit = {
     val taken = grownBytes + GrowthStep - takenBytes
-    val fits = memory.take(taken)
-    if (fits) takenBytes += taken
-    fits
-  }
-
-  /** If the largest state shows that states grow more slowly than estimated, they stay. */
-  private def outgrown(): Unit = {
-    val largest = table.iterator.maxBy(_.rows)
-    val grown = grownBy(largest.state)
-    val added = HeapBytes * (grown.sum - singleFields.map(grown).sum).toDouble / largest.rows
-    if (added < SlowerGrowth * addedPerRow) {
-      addedPerRow = math.max(1, math.ceil(added).toLong)
-      grownBytes =
-        (added * table.iterator.map(_.rows.toLong).sum).toLong + table.size * singleBytes
+    if (memory.take(taken)) takenBytes += taken else {
+      val largest = (hotStates.iterator ++ states.iterator).maxBy(_.rows)
+      val most = HeapBytes * grownBy(largest.state).sum * (hotStates.size + states.size)
+      if (most < takenBytes) grownBytes = most else makeRoom()
     }
-    if (grownBytes > takenBytes && !takeGrown()) makeRoom()
   }
 
   /** What takes more of the memory is sent: the batch, or the states. Returns whether any is. */
   private def makeRoom(): Boolean = {
-    val sendsBatch = 2 * batch.heldBytes >= memory.held || table.size == 0
-    if (sendsBatch && waitingRows > 0) look(leaves = true)
-    else if (sendsBatch) batch.free()
-    else sendStates()
-    waitingRows > 0 || !sendsBatch
+    val hasStates = hotStates.size + states.size > 0
+    if (2 * batch.heldBytes < memory.held && hasStates) {
+      sendStates()
+      true
+    } else if (waitingRows > 0) {
+      look(leaves = true)
+      true
+    } else {
+      batch.free()
+      false
+    }
   }
 
   private def sendStates(): Unit = {
-    send(_ => true)
+    send(hotStates, _ => true)
+    send(states, _ => true)
     memory.give(takenBytes)
     takenBytes = 0
     grownBytes = 0
   }
 
   /** Sends the states of keys that have not come for about this many rows. */
-  private def sendIdle(idle: Long): Unit = if (rows - rowsAtSweep >= math.max(idle, table.slots)) {
-    rowsAtSweep = rows
-    send(_.recentRows == 0)
-    table.iterator.foreach(_.recentRows = 0)
-  }
+  private def sendIdle(idle: Long): Unit =
+    if (rows - rowsAtSweep >= math.max(idle, states.slots + hotStates.slots)) {
+      rowsAtSweep = rows
+      for (table <- Seq(hotStates, states)) {
+        send(table, _.recentRows == 0)
+        table.iterator.foreach(_.recentRows = 0)
+      }
+    }
 
   /** Sends all rows and states, because another operator needs memory or there is no more. */
   private def giveBack(): Unit = {
     if (waitingRows > 0) look(leaves = true)
-    else if (table.size > 0) sendStates()
+    else if (hotStates.size + states.size > 0) sendStates()
     else {
       batch.free()
       memory.release()
@@ -236,18 +254,23 @@ private final class CombineIterator(
     }
   }
 
-  /** Looks at the batch: keys with enough rows move to the table, and the batch may be sent. */
+  /** Looks at the batch: rows are combined with states, and the others may be sent. */
   private def look(leaves: Boolean): Unit = {
-    batch.buckets.foreach(_.sort())
-    measure()
+    batch.sort()
+    if (leaves || sample.rows <= Patience) measure()
     sample.minRows = minRows
-    if (!ended) fillTable()
-    if (leaves || waitingRows >= Patience) batchSize.choose(batch.maxRows, costs)
-    if (leaves || waitingRows >= batchSize.rows) {
-      sendingBucket = 0
-      nextLook = FirstLook
-      if (batchSize.rows < BatchSize.All) sendIdle(batchSize.rows)
-    } else nextLook = Growth * nextLook
+    combineWaiting()
+    if (leaves || sample.rows >= Patience) batchSize.choose(batch.maxRows, costs)
+    waitingRows = batch.rows
+    val sends = leaves || waitingRows >= batchSize.rows
+    if (sends) sendingBucket = 0
+    nextLook =
+      if (sample.rows < Patience) math.min(Patience, math.max(FirstLook, Growth * waitingRows))
+      else if (costs.statesGrow) batchSize.rows
+      else math.min(
+        batchSize.rows, 2 * waitingRows + math.max(Patience, RowsOfState * states.size))
+    if (batchSize.rows == BatchSize.None) send(states, _ => true)
+    else if (batchSize.rows < BatchSize.All) sendIdle(batchSize.rows)
   }
 
   /** The bytes by which each field of a state has grown. */
@@ -274,7 +297,7 @@ private final class CombineIterator(
         initializeBuffer(passingState)
         // If there are few keys, each comes so often that a digest stops growing.
         val counted =
-          if (table.size + groups <= FewKeys) growingFields
+          if (hotStates.size + groups <= FewKeys) growingFields
           else emptySizes.indices.diff(singleFields)
         for (i <- 0 until n / 4) processRow(passingState, bucket.read(begin + i, row))
         val before = grownBy(passingState)
@@ -295,20 +318,29 @@ private final class CombineIterator(
     }
   }
 
-  /** Moves the keys with enough rows to the table, with all of their rows. */
-  private def fillTable(): Unit = if (minRows != StateCosts.Never) {
-    batch.buckets.foreach(bucket => bucket.removeRuns { (begin, end) =>
-      if (end - begin < minRows) 0 else {
+  /** Combines rows whose keys have states, or enough rows for one. */
+  private def combineWaiting(): Unit = {
+    val room =
+      if (costs.statesGrow) FewKeys.toLong
+      else math.max(FewKeys, CacheBytes / (ObjectBytes + emptyBytes + singleBytes))
+    batch.buckets.foreach { bucket => bucket.fetch(); bucket.removeRuns { (begin, end) =>
+      val isHot = hotStates.size < room && 2 * room * (end - begin) >= waitingRows
+      val isNew = !ended && end - begin >= minRows && (isHot || !costs.statesGrow)
+      if (states.size == 0 && !isNew) 0 else {
+        val hash = bucket.hash(begin)
         val first = bucket.read(begin, row)
-        val entry = newEntry(groups.hash(if (isCollated) groupOf(first) else first), first)
+        var entry = states.find(hash, groupAt(first))
+        if (entry == null && isNew) {
+          entry = newEntry(hash, first)
+          if (entry != null) (if (isHot) hotStates else states).add(entry)
+        }
         if (entry == null) 0 else {
           val rows = combine(entry.group, entry.state, bucket, begin, end)
           combined(entry, rows)
           rows
         }
       }
-    })
-    if (grownBytes > takenBytes) takeGrown()
+    }}
   }
 
   /**
@@ -325,8 +357,6 @@ private final class CombineIterator(
     i - begin
   }
 
-  private def groupAt(row: UnsafeRow): UnsafeRow = if (isCollated) groupOf(row) else row
-
   private def sendNext(): Unit = {
     val bucket = batch.buckets(sendingBucket)
     if (nextRow < rawEnd) {
@@ -337,9 +367,10 @@ private final class CombineIterator(
       if (end - nextRow < minRows) rawEnd = end else {
         val key = keyOf(bucket.read(nextRow, row)).copy()
         val group = if (isCollated) groupOf(row).copy() else key
+        val hash = groups.hash(group)
         initializeBuffer(passingState)
         val n = combine(group, passingState, bucket, nextRow, end)
-        hot.note(groups.hash(group), key, n, rows)
+        hot.note(hash, key, n, rows)
         combinedRows += n
         nextRow += n
         readyRow = stateRow(key, passingState)
@@ -348,6 +379,7 @@ private final class CombineIterator(
       nextRow = 0
       rawEnd = 0
       sendingBucket += 1
+      if (sendingBucket < batch.buckets.length) batch.buckets(sendingBucket).fetch()
       if (sendingBucket == batch.buckets.length) {
         sendingBucket = NotSending
         waitingRows = 0
@@ -356,14 +388,17 @@ private final class CombineIterator(
     }
   }
 
-  /** Takes the entries for which `leaves` holds out of the table, and sends them. */
-  private def send(leaves: Entry => Boolean): Unit = if (table.size > 0) {
-    val entries = table.remove(leaves)
-    entries.foreach(entry => hot.note(entry.hash, entry.key, entry.rows, rows))
+  /**
+   * Takes the entries for which `leaves` holds out of a table, and sends them. They are sorted by
+   * their keys, since neighbours that are alike are compressed better.
+   */
+  private def send(table: StateTable, leaves: Entry => Boolean): Unit = if (table.size > 0) {
+    val entries = table.remove(leaves).sortBy(entry => groups.prefix(entry.group))
+    entries.foreach(entry => hot.note(groups.hash(entry.group), entry.key, entry.rows, rows))
     memory.give(entries.map(bytesOf).sum)
     grownBytes = math.max(
       0L, grownBytes - entries.map(entry => singleBytes + entry.rows * addedPerRow).sum)
-    leavingEntries = leavingEntries ++ entries
+    if (entries.nonEmpty) leavingEntries = leavingEntries ++ entries
   }
 
   private def bytesOf(entry: Entry): Long = {
@@ -382,17 +417,23 @@ private[saltwise] object CombineIterator {
   /** The bytes of heap that a state takes for each byte that it has when it is sent. */
   private val HeapBytes = 2
 
-  /** A state that grows at less than this share of the estimate has stopped growing, or will. */
-  private val SlowerGrowth = 0.75
+  /** A fourth of the memory is for states only. */
+  private val StatesShare = 4
+
+  /** The states of hot keys stay in the cache of a core. Those of few keys stay anyhow. */
+  private val CacheBytes = 1L << 18
   private val GrowthStep = 1L << 20
   private val FewKeys = 128
 
-  /** The task looks at the batch when it has this many rows, and then 4 times as many. */
+  /** The task looks at the batch when it has this many rows, and then at 4 times those that wait. */
   private val FirstLook = 1 << 12
   private val Growth = 4
 
   /** A first batch has this many rows before it is sent. */
   private val Patience = 1 << 18
+
+  /** A state that is not in the cache is read once for about this many rows. */
+  private val RowsOfState = 16
 
   /** If no row waits, the task asks again after this many rows. */
   private val AskedEvery = 1 << 16

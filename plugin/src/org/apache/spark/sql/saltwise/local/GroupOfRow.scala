@@ -2,6 +2,7 @@ package org.apache.spark.sql.saltwise.local
 
 import org.apache.spark.sql.catalyst.expressions.{UnsafeRow, XXH64}
 import org.apache.spark.sql.types.DataType
+import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.array.ByteArrayMethods
 
 /**
@@ -14,34 +15,53 @@ private[local] final class GroupOfRow(types: Seq[DataType]) {
 
   private val isFixed = types.map(UnsafeRow.isFixedLength).toArray
 
+  private val isOneWord = isFixed.length == 1 && isFixed(0)
+
   /** A hash of all 64 bits. A null has the hash of a word 0, or of no bytes. */
-  def hash(row: UnsafeRow): Long = {
-    var hash = Seed
-    var i = 0
-    while (i < isFixed.length) {
-      val word = row.getLong(i)
-      hash =
-        if (isFixed(i)) mixed(hash ^ word)
-        else XXH64.hashUnsafeBytes(
-          row.getBaseObject, row.getBaseOffset + offset(word), size(word), hash)
-      i += 1
+  def hash(row: UnsafeRow): Long =
+    if (isOneWord) mixed(Seed ^ row.getLong(0)) else {
+      var hash = Seed
+      var i = 0
+      while (i < isFixed.length) {
+        val word = row.getLong(i)
+        hash =
+          if (isFixed(i)) mixed(hash ^ word)
+          else XXH64.hashUnsafeBytes(
+            row.getBaseObject, row.getBaseOffset + offset(word), size(word), hash)
+        i += 1
+      }
+      hash
     }
-    hash
+
+  /** The first bytes of a group. Groups with similar numbers or texts have similar prefixes. */
+  def prefix(row: UnsafeRow): Long = {
+    val word = row.getLong(0)
+    if (isFixed(0) || size(word) < 8) word
+    else java.lang.Long.reverseBytes(
+      Platform.getLong(row.getBaseObject, row.getBaseOffset + offset(word)))
   }
 
-  def areSame(one: UnsafeRow, other: UnsafeRow): Boolean = {
-    var i = 0
-    while (i < isFixed.length && isSame(i, one, other)) i += 1
-    i == isFixed.length
+  def areSame(one: UnsafeRow, other: UnsafeRow): Boolean =
+    if (isOneWord) areSameWords(0, one, other) else {
+      var i = 0
+      while (i < isFixed.length &&
+          (if (isFixed(i)) areSameWords(i, one, other) else areSameBytes(i, one, other))) i += 1
+      i == isFixed.length
+    }
+
+  /** The word of a null is 0. */
+  private def areSameWords(i: Int, one: UnsafeRow, other: UnsafeRow): Boolean = {
+    val word = one.getLong(i)
+    word == other.getLong(i) && (word != 0 || one.isNullAt(i) == other.isNullAt(i))
   }
 
-  private def isSame(i: Int, one: UnsafeRow, other: UnsafeRow): Boolean = {
-    val (left, right) = (one.getLong(i), other.getLong(i))
-    if (one.isNullAt(i) || other.isNullAt(i)) one.isNullAt(i) && other.isNullAt(i)
-    else if (isFixed(i)) left == right
-    else size(left) == size(right) && ByteArrayMethods.arrayEquals(
-      one.getBaseObject, one.getBaseOffset + offset(left),
-      other.getBaseObject, other.getBaseOffset + offset(right), size(left))
+  private def areSameBytes(i: Int, one: UnsafeRow, other: UnsafeRow): Boolean = {
+    val left = one.getLong(i)
+    val right = other.getLong(i)
+    size(left) == size(right) && one.isNullAt(i) == other.isNullAt(i) &&
+      ByteArrayMethods.arrayEquals(
+        one.getBaseObject, one.getBaseOffset + offset(left),
+        other.getBaseObject, other.getBaseOffset + offset(right), size(left))
   }
 }
 

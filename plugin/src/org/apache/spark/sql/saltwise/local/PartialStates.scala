@@ -32,7 +32,7 @@ private[local] abstract class PartialStates(
   private val noKey = new UnsafeRow(0)
 
   /** The number of states that were sent. */
-  var states = 0L
+  var sentStates = 0L
 
   /**
    * Whether all fields of a buffer have a fixed length. Such a buffer is already an UnsafeRow, so
@@ -82,7 +82,7 @@ private[local] abstract class PartialStates(
 
   /** The row that carries a state. */
   protected def stateRow(key: UnsafeRow, state: InternalRow): UnsafeRow = {
-    states += 1
+    sentStates += 1
     val bytes = generateOutput(noKey, state).getBytes
     asState(keyAndState(key, new GenericInternalRow(Array[Any](bytes))))
   }

@@ -8,34 +8,45 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
  * They are in buckets by the hashes of their keys. So a group is in one bucket, and the rows of a
  * bucket are close together in memory when its groups are read.
  *
- * @param memory gives the batch its memory
- * @param limit  the most bytes that the batch may take
+ * @param memory   gives the batch its memory
+ * @param maxBytes the most bytes that the batch may take
  */
-private[local] final class RowBatch(memory: StateMemory, limit: Long) {
+private[local] final class RowBatch(memory: StateMemory, maxBytes: Long) {
   import RowBatch._
 
-  /** The bytes that the batch takes. */
-  var heldBytes = 0L
-  private var full = false
+  private val pages = new RowPages(memory, maxBytes)
+  private var space = Array.emptyLongArray
   private var addedRows = 0L
   private var addedBytes = 0L
 
-  val buckets: Array[RowBucket] = Array.fill(Buckets)(new RowBucket(take))
+  val buckets: Array[RowBucket] = Array.fill(Buckets)(new RowBucket(pages))
 
-  private def take(bytes: Long): Boolean = {
-    val fits = heldBytes + bytes <= limit && memory.take(bytes)
-    if (fits) heldBytes += bytes else full = true
-    fits
+  /** The bytes that the batch takes. */
+  def heldBytes: Long = pages.heldBytes
+
+  /** The number of rows. */
+  def rows: Int = {
+    var sum = 0
+    buckets.foreach(bucket => sum += bucket.rows)
+    sum
   }
 
   /** A wider row does not wait, because a few of them would fill the batch. */
-  val maxRowBytes: Long = limit / FewestRows
+  val maxRowBytes: Long = maxBytes / FewestRows
 
   /** The mean size of a row in bytes. */
   def rowBytes: Double = addedBytes.toDouble / math.max(1L, addedRows)
 
   /** The most rows of this mean size that the batch may have. */
-  def maxRows: Double = limit / (rowBytes + 8 + 16)
+  def maxRows: Double = maxBytes / (rowBytes + 8 + 16)
+
+  /** Makes rows whose keys have the same hash neighbours, in their bucket. */
+  def sort(): Unit = {
+    var most = 0
+    buckets.foreach(bucket => most = math.max(most, bucket.rows))
+    if (space.length < 2 * most) space = new Array[Long](3 * most)
+    buckets.foreach(_.sort(space))
+  }
 
   /** Copies a row, if there is memory for it. */
   def add(hash: Long, row: UnsafeRow): Boolean = {
@@ -47,22 +58,20 @@ private[local] final class RowBatch(memory: StateMemory, limit: Long) {
     fits
   }
 
-  /** Forgets all rows. The memory stays for the next ones, unless other buckets may need it. */
-  def clear(): Unit = if (full) free() else buckets.foreach(_.clear())
+  /** Forgets all rows. The memory stays for the next ones. */
+  def clear(): Unit = buckets.foreach(_.clear())
 
-  /** Gives the memory back. */
+  /** Forgets all rows, and gives the memory back. */
   def free(): Unit = {
     buckets.foreach(_.free())
-    memory.give(heldBytes)
-    heldBytes = 0
-    full = false
+    pages.clear()
   }
 }
 
 private object RowBatch {
 
   /** Enough buckets that a bucket of a full batch fits into the cache of a core. */
-  private val BucketBits = 6
+  private val BucketBits = 8
   private val Buckets = 1 << BucketBits
 
   private val FewestRows = 64

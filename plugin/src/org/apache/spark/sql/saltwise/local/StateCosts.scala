@@ -21,6 +21,9 @@ private[local] final case class StateCosts(
     if (added >= MaxAdded * rowBytes) Never
     else math.max(2.0, math.ceil(state / (row - added))).toInt
 
+  /** Whether states go on growing as rows come. They take memory that waiting rows take as well. */
+  def statesGrow: Boolean = added >= Growing * rowBytes
+
   /** The cost of these rows and states, as a share of the cost of all rows if each is sent. */
   def share(rows: Double, combined: Double, states: Double): Double =
     1 - (combined * (row - added) - states * state) / (rows * row)
@@ -35,7 +38,10 @@ private[local] object StateCosts {
   private val RowOverhead = 16
 
   /** The cost of a byte of a state, in bytes of rows: it is made, sent and merged. */
-  private val StateCost = 4.0
+  private val StateCost = 2.0
+
+  /** States grow if each row adds this share of its own bytes. */
+  private val Growing = 0.1
 
   /** No state pays if each row adds this share of its own bytes to it. */
   private val MaxAdded = 0.85

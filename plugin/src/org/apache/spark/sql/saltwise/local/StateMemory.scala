@@ -1,22 +1,25 @@
 package org.apache.spark.sql.saltwise.local
 
-import org.apache.spark.memory.{MemoryConsumer, MemoryMode, TaskMemoryManager}
+import org.apache.spark.memory.{MemoryConsumer, MemoryMode, SparkOutOfMemoryError, TaskMemoryManager}
+import org.apache.spark.unsafe.memory.MemoryBlock
 
 /**
  * The memory of waiting rows and of states in a task, as Spark's memory manager counts it.
  *
- * Both are on the heap. Memory is asked for before it is used.
+ * Both are on the heap. Memory is asked for before it is used. Spark keeps large blocks for the next
+ * task, so the garbage collector does not have to copy them.
  *
  * @param limit the most bytes that may be held
  */
 private[local] final class StateMemory(manager: TaskMemoryManager, limit: Long)
-  extends MemoryConsumer(manager, manager.pageSizeBytes, MemoryMode.ON_HEAP) {
+  extends MemoryConsumer(manager, 1, MemoryMode.ON_HEAP) {
   import StateMemory.Step
 
   private var heldBytes = 0L
+  private var blockBytes = 0L
 
   /** The bytes that are held. */
-  def held: Long = heldBytes
+  def held: Long = heldBytes + blockBytes
 
   /** The most bytes that were held at one time. */
   var peak = 0L
@@ -25,20 +28,38 @@ private[local] final class StateMemory(manager: TaskMemoryManager, limit: Long)
   var scarce = false
 
   /** Takes more bytes, and returns whether there were enough. */
-  def take(bytes: Long): Boolean = heldBytes + bytes <= limit && {
-    val missing = heldBytes + bytes - getUsed
+  def take(bytes: Long): Boolean = held + bytes <= limit && {
+    val missing = held + bytes - getUsed
     if (missing > 0 && acquireMemory(math.max(Step, missing)) < missing) scarce = true
-    val enough = heldBytes + bytes <= getUsed
+    val enough = held + bytes <= getUsed
     if (enough) {
       heldBytes += bytes
-      if (heldBytes > peak) peak = heldBytes
+      peak = math.max(peak, held)
     }
     enough
   }
 
-  /** Gives everything back. */
+  /** A block of so many bytes, or null if there is no memory for it. */
+  def block(bytes: Long): MemoryBlock = if (held + bytes > limit) null else
+    try {
+      val block = allocatePage(bytes)
+      blockBytes += block.size
+      peak = math.max(peak, held)
+      block
+    } catch {
+      case _: SparkOutOfMemoryError =>
+        scarce = true
+        null
+    }
+
+  def giveBack(block: MemoryBlock): Unit = {
+    blockBytes -= block.size
+    freePage(block)
+  }
+
+  /** Gives everything back, apart from blocks. */
   def release(): Unit = {
-    freeMemory(getUsed)
+    freeMemory(getUsed - blockBytes)
     heldBytes = 0
     scarce = false
   }

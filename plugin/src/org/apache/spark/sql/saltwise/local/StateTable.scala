@@ -17,9 +17,9 @@ private[local] final class StateTable(groups: GroupOfRow) {
   def slots: Int = entries.length
 
   /** The entry of a row's group, or null. */
-  def find(hash: Long, group: UnsafeRow): Entry = {
+  def find(hash: Int, group: UnsafeRow): Entry = {
     val mask = entries.length - 1
-    var slot = hash.toInt & mask
+    var slot = hash & mask
     var entry = entries(slot)
     while (entry != null && !(entry.hash == hash && groups.areSame(entry.group, group))) {
       slot = (slot + 1) & mask
@@ -37,7 +37,7 @@ private[local] final class StateTable(groups: GroupOfRow) {
 
   private def put(entry: Entry): Unit = {
     val mask = entries.length - 1
-    var slot = entry.hash.toInt & mask
+    var slot = entry.hash & mask
     while (entries(slot) != null) slot = (slot + 1) & mask
     entries(slot) = entry
   }
@@ -71,11 +71,11 @@ private[local] object StateTable {
   /**
    * A key and its state.
    *
-   * @param hash  of the group
+   * @param hash  32 bits of the group's hash
    * @param group the same for all keys that Spark compares as equal
    */
   final class Entry(
-      val hash: Long, val key: UnsafeRow, val group: UnsafeRow, val state: InternalRow) {
+      val hash: Int, val key: UnsafeRow, val group: UnsafeRow, val state: InternalRow) {
 
     /** The rows that the state stands for, and those of them that came of late. */
     var rows = 0
