@@ -738,8 +738,12 @@ def check(spark: SparkSession, seed: int, numbers: range, by_turns: bool = False
             ran |= {f"{strategy}: SkewRoute" for strategy in _ROUTE.findall(plan)}
             found = difference(answer, rewritten)
             if not found and query.in_parts:
-                parts, _ = run(spark, replace(query, sql=query.in_parts), shared | ours)
-                found = difference(rewritten, parts)
+                in_parts = replace(query, sql=query.in_parts)
+                found = difference(rewritten, run(spark, in_parts, shared | ours)[0])
+                # Spark may answer its own parts otherwise, as with NaN below a correlated subquery.
+                if found and difference(answer, run(spark, in_parts, shared | {"spark.saltwise.mode": stock})[0]):
+                    counts["parts differ in stock"] += 1
+                    found = ""
             if found:
                 different = True
                 how = f"{query.reading} {query.by} {query.in_parts}".strip()
