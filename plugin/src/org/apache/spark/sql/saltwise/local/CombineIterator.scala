@@ -3,7 +3,7 @@ package org.apache.spark.sql.saltwise.local
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
+import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Collect}
 import org.apache.spark.sql.saltwise.local.Combining.{Early, Groups, Never}
 import org.apache.spark.sql.saltwise.local.StateTable.Entry
 import org.apache.spark.sql.saltwise.plan.GroupingKeys
@@ -42,7 +42,11 @@ private final class CombineIterator(
   // A projection of its own: the group of a row is still read when a key of an earlier one is made.
   private val groupOf =
     UnsafeProjection.create(if (isCollated) keys.map(GroupingKeys.comparable) else keys, input)
-  private val keepsOrder = isCollated || aggregates.exists(!_.aggregateFunction.deterministic)
+  // Of late, Spark takes collect_list as deterministic.
+  private val keepsOrder = isCollated || aggregates.map(_.aggregateFunction).exists {
+    case _: Collect[_] | _: UserDefinedExpression => true
+    case function => !function.deterministic
+  }
   private val memory = new StateMemory(TaskContext.get().taskMemoryManager())
   private val maxStates = maxMemory / StatesShare
   private val batch = new RowBatch(memory, maxMemory - maxStates)
