@@ -153,13 +153,6 @@ MUTANTS = [
         ("plans/test_combine.py",),
     ),
     Mutant(
-        "a-hint-does-not-wake-the-rules",
-        f"{PLUGIN}/plan/SkewGroupByHint.scala",
-        "      InUse.begin()\n",
-        "",
-        ("plans/test_off_means_off.py", "plans/test_combine.py"),
-    ),
-    Mutant(
         "raw-rows-of-a-key-with-states-are-not-merged",
         f"{PLUGIN}/local/UpdateOrMerge.scala",
         "      both.add(function.deserialize(function.serialize(both.updated)))\n",
