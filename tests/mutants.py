@@ -144,6 +144,15 @@ MUTANTS = [
         ("plans/test_combine.py",),
     ),
     Mutant(
+        "a-run-takes-the-key-of-the-one-before",
+        f"{PLUGIN}/local/CombineIterator.scala",
+        """    UnsafeProjection.create(if (isCollated) keys.map(GroupingKeys.comparable) else keys, input)
+""",
+        """    if (isCollated) UnsafeProjection.create(keys.map(GroupingKeys.comparable), input) else keyOf
+""",
+        ("plans/test_combine.py",),
+    ),
+    Mutant(
         "raw-rows-of-a-key-with-states-are-not-merged",
         f"{PLUGIN}/local/UpdateOrMerge.scala",
         "      both.add(function.deserialize(function.serialize(both.updated)))\n",

@@ -76,6 +76,24 @@ for name, call in calls.items():
 print(json.dumps(answer))
 """
 
+# What an application with the plugin does: it prints whether Saltwise listens, after each query.
+FOLLOWED = """
+import json, sys
+from pyspark.sql import SparkSession
+import saltwise
+
+builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+spark = saltwise.configure(builder.config("spark.sql.shuffle.partitions", "4")).getOrCreate()
+asked = json.load(sys.stdin)
+for view in asked["views"]:
+    spark.sql(view)
+answer = {}
+for query in asked["queries"]:
+    spark.sql(query).collect()
+    answer[query] = "saltwise" in str(spark.sparkContext._jsc.sc().listenerBus().activeQueues())
+print(json.dumps(answer))
+"""
+
 
 @pytest.fixture(scope="module")
 def without_plugin() -> dict[str, Any]:
@@ -149,3 +167,9 @@ def test_configuring_a_spark_that_runs_already_is_refused(without_plugin: dict[s
         "saltwise.configure before the first session of this process (in a notebook: restart the kernel), or "
         f"start Spark with --jars {saltwise.jar_path()} --conf spark.sql.extensions={EXTENSION}.",
     ]
+
+
+def test_nothing_listens_to_an_application_until_a_query_concerns_saltwise() -> None:
+    plain, hinted = QUERIES[0], QUERIES[0].replace("SELECT", "SELECT /*+ SKEW_GROUPBY(pkg) */")
+    answer, _ = run(FOLLOWED, queries=[plain, hinted])
+    assert answer == {plain: False, hinted: True}

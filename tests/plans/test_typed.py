@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import pyspark
 import pytest
 from pyspark.sql import SparkSession
 from tests.agree import toggled
-
-from saltwise._java import find_java
 
 if TYPE_CHECKING:
     from tests.agree import WithConf
@@ -22,17 +18,10 @@ EVENTS = "SELECT string(id % 10) AS k, id % 7 AS v FROM range(0, 2000, 1, 2)"
 
 
 @pytest.fixture(scope="module")
-def typed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The queries of Typed.scala, compiled by the compiler that pyspark carries."""
-    jars = Path(pyspark.__file__).parent / "jars" / "*"
-    jar = tmp_path_factory.mktemp("typed") / "typed.jar"
-    source = Path(__file__).with_name("Typed.scala")
-    scalac = ["-Xss4m", "-cp", str(jars), "scala.tools.nsc.Main", "-usejavacp", "-d", str(jar), str(source)]
-    subprocess.run([find_java().path, *scalac], check=True, capture_output=True)
-    spark.sql(f"ADD JAR '{jar}'")
+def typed(spark: SparkSession, compiled: Callable[[str], Any]) -> Any:
+    """The queries of Typed.scala."""
     spark.sql(EVENTS).createOrReplaceTempView("events")
-    jvm: Any = spark._jvm
-    return jvm.saltwise.test.Typed
+    return compiled("Typed").saltwise.test.Typed
 
 
 @pytest.mark.parametrize(

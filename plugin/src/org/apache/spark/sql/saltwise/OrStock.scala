@@ -42,15 +42,18 @@ object OrStock {
 /**
  * A rule that returns the plan it was given if it fails, if it cannot be made, or if it makes a
  * plan that Spark would refuse.
+ *
+ * @param always whether it also sees the plans of an application that does not use Saltwise
  */
-final class Guarded[A <: TreeNode[_]](part: String)(make: => Rule[A]) extends Rule[A] {
+final class Guarded[A <: TreeNode[_]](part: String, always: Boolean = false)(make: => Rule[A])
+  extends Rule[A] {
   private lazy val rule = make
 
   override val ruleName: String = s"saltwise.$part"
 
-  override def apply(plan: A): A = OrStock(part, plan) {
+  override def apply(plan: A): A = if (!always && !InUse()) plan else OrStock(part, plan) {
     val changed = rule(plan)
-    if (isResolved(plan) && !isResolved(changed)) {
+    if (!(changed eq plan) && isResolved(plan) && !isResolved(changed)) {
       throw new IllegalStateException(s"$part made a plan that is not resolved")
     }
     changed
@@ -67,7 +70,7 @@ final class GuardedStrategy(part: String)(make: => SparkStrategy) extends SparkS
   private lazy val strategy = make
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] =
-    OrStock(part, Seq.empty[SparkPlan])(strategy(plan))
+    if (InUse()) OrStock(part, Seq.empty[SparkPlan])(strategy(plan)) else Nil
 }
 
 /** A listener that skips an event if it fails. A LinkageError would end the application. */

@@ -33,11 +33,12 @@ class SaltwiseExtensions extends (SparkSessionExtensions => Unit) {
     // While the query is resolved: earlier, its blocks look the same; later, Spark has dropped the
     // hints.
     extensions.injectResolutionRule(_ =>
-      new Guarded("ResolveSkewGroupByHint")(ResolveSkewGroupByHint))
+      new Guarded("ResolveSkewGroupByHint", always = true)(ResolveSkewGroupByHint))
     // Together with column pruning and filter pushdown, because the hint must not stop them.
     extensions.injectOptimizerRule(_ => new Guarded("LiftSkewGroupByHint")(LiftSkewGroupByHint))
     // Before the rules below put other nodes in place of the hints.
-    extensions.injectPreCBORule(session => new Guarded("FollowQueries")(FollowQueries(session)))
+    extensions.injectPreCBORule(session =>
+      new Guarded("FollowQueries", always = true)(FollowQueries(session)))
     // After column pruning and filter pushdown, because placement would stop them.
     extensions.injectPreCBORule(session => new Guarded("PlaceGroups")(PlaceGroups(session)))
     extensions.injectPreCBORule(session =>

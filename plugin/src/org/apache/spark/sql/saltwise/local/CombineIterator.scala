@@ -43,6 +43,7 @@ private final class CombineIterator(
   private val isCollated = keys.exists(key => GroupingKeys.isCollated(key.dataType))
   private val comparables = keys.map(GroupingKeys.comparable)
   private val groupOf = UnsafeProjection.create(comparables, input)
+  // Of late, Spark takes collect_list as deterministic.
   private val keepsOrder = isCollated || aggregates.map(_.aggregateFunction).exists {
     case _: Collect[_] | _: UserDefinedExpression => true
     case function => !function.deterministic

@@ -6,8 +6,9 @@ import org.apache.spark.sql.catalyst.analysis.{UnresolvedAttribute, UnresolvedHa
 import org.apache.spark.sql.catalyst.expressions.{Expression, Literal, OuterReference}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.trees.TreePattern.UNRESOLVED_HINT
 import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
-import org.apache.spark.sql.saltwise.SkewOptions
+import org.apache.spark.sql.saltwise.{InUse, SkewOptions}
 import org.apache.spark.sql.saltwise.compat.GroupMap
 
 /** Holds the options for the aggregate right above. It does nothing by itself. */
@@ -59,8 +60,9 @@ object SkewGroupByHint {
 object ResolveSkewGroupByHint extends Rule[LogicalPlan] {
 
   override def apply(plan: LogicalPlan): LogicalPlan =
-    if (plan.exists(isOurs)) resolve(plan, underAggregate = false)
-    else if (plan.exists(isCorrelated)) dropCorrelated(plan) else plan
+    if (plan.containsPattern(UNRESOLVED_HINT) && plan.exists(isOurs)) {
+      resolve(plan, underAggregate = false)
+    } else if (InUse() && plan.exists(isCorrelated)) dropCorrelated(plan) else plan
 
   /** Above a reference to the outer query, Spark allows only operators that it knows. */
   private def isCorrelated(plan: LogicalPlan): Boolean = plan match {
@@ -81,6 +83,7 @@ object ResolveSkewGroupByHint extends Rule[LogicalPlan] {
 
   private def resolve(plan: LogicalPlan, underAggregate: Boolean): LogicalPlan = plan match {
     case hint: UnresolvedHint if isOurs(hint) =>
+      InUse.begin()
       val options = SkewOptions.parse(hint.parameters.map(text))
       val child = resolve(hint.child, underAggregate)
       val pushed =

@@ -3,7 +3,7 @@ package org.apache.spark.sql.saltwise.report
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.saltwise.SaltwiseConf
+import org.apache.spark.sql.saltwise.{InUse, SaltwiseConf}
 import org.apache.spark.sql.saltwise.plan.SkewGroupByHint
 
 /**
@@ -16,6 +16,7 @@ final case class FollowQueries(session: SparkSession) extends Rule[LogicalPlan] 
 
   override def apply(plan: LogicalPlan): LogicalPlan = {
     if (Switches.exists(conf.contains) || plan.exists(_.isInstanceOf[SkewGroupByHint])) {
+      InUse.begin()
       Reports.follow(session)
     }
     plan
