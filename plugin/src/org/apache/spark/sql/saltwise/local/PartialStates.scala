@@ -16,7 +16,9 @@ private[local] abstract class PartialStates(
     partition: Int)
   extends AggregationIterator(
     partition, Nil, input, aggregates, Nil, 0, Nil,
-    (expressions, schema) => MutableProjection.create(expressions, schema)) {
+    (updates, schema) =>
+      if (schema.length > updates.length) StateProjection.create(updates, schema)
+      else MutableProjection.create(updates, schema)) {
 
   private val fields = aggregates.flatMap(_.aggregateFunction.aggBufferAttributes).map(_.dataType)
   private val asState = {
