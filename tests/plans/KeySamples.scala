@@ -11,6 +11,6 @@ object KeySamples {
     sample.minRows = minRows
     val longs = ByteBuffer.wrap(hashes).order(ByteOrder.LITTLE_ENDIAN).asLongBuffer()
     while (longs.hasRemaining) sample.see(longs.get())
-    (0 until KeySample.Levels).flatMap(sample.of(_)).map(sums => sums.combined / sums.rows).toArray
+    (0 until KeySample.Levels).flatMap(sample.of(_)).map(_.combined).toArray
   }
 }

@@ -21,22 +21,25 @@ private[local] final class BatchSize(sample: KeySample) {
    *
    * @param maxRows the most rows for which there is memory
    */
-  def choose(maxRows: Double, costs: StateCosts): Unit = if (sample.sampledRows >= MinSampled) {
-    val known = for (level <- 0 until Levels; sums <- sample.of(level))
-      yield size(level) -> costs.share(sums.rows, sums.combined, sums.states)
-    val (fit, larger) = known.partition { case (n, _) => n <= maxRows }
-    val all = larger.headOption.fold(ifKeysComeBack(maxRows, costs)) { case (_, share) => share }
-    val best = (all +: fit.map(_._2)).min
-    rows =
-      if (best > 1 - Tenth) None
-      else fit.collectFirst { case (n, share) if share <= (1 + Tenth) * best => n.toInt }
-        .getOrElse(All)
-  }
+  def choose(maxRows: Double, costs: StateCosts): Unit =
+    // If no key is in the sample, there are few keys.
+    if (sample.sampledRows < MinSampled) rows = if (costs.minRows == StateCosts.Never) None else All
+    else {
+      val known = for (level <- 0 until Levels; saved <- sample.of(level))
+        yield size(level) -> costs.share(saved.combined, saved.states)
+      val (fit, larger) = known.partition { case (n, _) => n <= maxRows }
+      val all = larger.headOption.fold(ifKeysComeBack(maxRows, costs)) { case (_, share) => share }
+      val best = (all +: fit.map(_._2)).min
+      rows =
+        if (best > 1 - Tenth) None
+        else fit.collectFirst { case (n, share) if share <= (1 + Tenth) * best => n.toInt }
+          .getOrElse(All)
+    }
 
   /** The share for all of the memory, if old keys come back, and new ones come as they did. */
   private def ifKeysComeBack(maxRows: Double, costs: StateCosts): Double = {
     val keys = sample.distinct + sample.newShare * maxRows
-    if (maxRows < costs.minRows * keys) 1 else costs.share(maxRows, maxRows, keys)
+    if (maxRows < costs.minRows * keys) 1 else costs.share(1, keys / maxRows)
   }
 }
 

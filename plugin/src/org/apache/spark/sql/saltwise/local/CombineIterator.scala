@@ -4,6 +4,8 @@ import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Collect}
+import org.apache.spark.sql.saltwise.local.KeySample.HalfLife
+import org.apache.spark.sql.saltwise.local.StateCosts.Never
 import org.apache.spark.sql.saltwise.local.StateTable.Entry
 import org.apache.spark.sql.saltwise.plan.GroupingKeys
 import org.apache.spark.sql.saltwise.sketch.HotKeysOfTask
@@ -34,10 +36,9 @@ private final class CombineIterator(
     partition: Int,
     hot: HotKeysOfTask,
     in: Iterator[InternalRow])
-  extends PartialStates(keys, aggregates, input, partition) {
+  extends MeasuredStates(keys, aggregates, input, partition) {
   import CombineIterator._
 
-  private val keyOf = UnsafeProjection.create(keys, input)
   // Keys are the same if the bytes of their groups are. Of texts that a collation compares as
   // equal, the first one that a task sees stands for the group, as in stock Spark.
   private val isCollated = keys.exists(key => GroupingKeys.isCollated(key.dataType))
@@ -53,9 +54,7 @@ private final class CombineIterator(
 
   private val memory = new StateMemory(TaskContext.get().taskMemoryManager(), maxMemory)
   private val batch = new RowBatch(memory, maxMemory - maxMemory / StatesShare)
-  // The states of hot keys, which fit into the cache, and those of other keys.
-  private val hotStates = new StateTable(groups)
-  private val states = new StateTable(groups)
+  private val states = new HeldStates(groups, memory, maxMemory / StatesSteps)
   private val sample = new KeySample
   private val batchSize = new BatchSize(sample)
   private val hotRows = new HotRows
@@ -66,16 +65,8 @@ private final class CombineIterator(
 
   // The costs as the last look at the batch found them, and the fewest rows that get a state.
   private var costs: StateCosts = _
-  private var minRows = StateCosts.Never
-  private var nextLook = FirstLook
-  private var untilAsked = AskedEvery
-
-  // The state of a group that is sent at once.
-  private val passingState = emptyState()
-
-  // In bytes: how much the states of the table have grown, how much of that has memory, how much
-  // the single values of a state take, and how much a row may add to a state.
-  private var grownBytes, takenBytes, singleBytes, addedPerRow = 0L
+  private var minRows = Never
+  private var nextLook = KeySample.size(0).toInt
   private var rowsAtSweep = 0L
 
   private var readyRow: UnsafeRow = _
@@ -113,8 +104,9 @@ private final class CombineIterator(
       val entry = leavingEntries.next()
       readyRow = stateRow(entry.key, entry.state)
     } else if (memory.scarce) giveBack()
-    else if (grownBytes > takenBytes) takeGrown()
-    else if (delayed != null) {
+    else if (states.needMemory) {
+      if (!states.takeMemory(grownBytes)) makeRoom()
+    } else if (delayed != null) {
       val again = delayed
       delayed = null
       take(again)
@@ -122,7 +114,7 @@ private final class CombineIterator(
     else if (!ended) {
       ended = true
       if (waitingRows > 0) look(leaves = true)
-      sendStates()
+      send(states.removeAll())
     } else return
   }
 
@@ -130,7 +122,7 @@ private final class CombineIterator(
   private def takeRows(): Unit = {
     leavingEntries = Iterator.empty
     while (readyRow == null && sendingBucket == NotSending && leavingEntries.isEmpty &&
-        !memory.scarce && grownBytes <= takenBytes && delayed == null && in.hasNext) {
+        !memory.scarce && !states.needMemory && delayed == null && in.hasNext) {
       rows += 1
       take(in.next().asInstanceOf[UnsafeRow])
     }
@@ -139,11 +131,12 @@ private final class CombineIterator(
   private def take(row: UnsafeRow): Unit = {
     val group = groupAt(row)
     val hash = groups.hash(group)
-    val entry = if (hotStates.size == 0) null else hotStates.find(hash.toInt, group)
+    val entry = if (states.hot.size == 0) null else states.hot.find(hash.toInt, group)
     if (entry != null) update(entry, row)
     else {
       sample.see(hash)
       if (batchSize.rows == BatchSize.None) pass(hash, row) else join(hash, row)
+      if (sample.rows >= Patience && sample.rows % HalfLife == 0) decide()
     }
   }
 
@@ -162,30 +155,18 @@ private final class CombineIterator(
 
   /** A row is sent raw, unless its key is a hot one, which gets a state. */
   private def pass(hash: Long, row: UnsafeRow): Unit = {
-    if (hotStates.size > 0) headRows += 1
-    untilAsked -= 1
-    if (untilAsked == 0) {
-      untilAsked = AskedEvery
-      batchSize.choose(batch.maxRows, costs)
-      nextLook = FirstLook
-      sendIdle(AskedEvery)
-    }
-    val isHot = minRows != StateCosts.Never && hotRows.see(hash, math.max(minRows, HotRows))
+    if (states.hot.size > 0) headRows += 1
+    val isHot = minRows != Never && hotRows.see(hash, math.max(minRows, HotRows))
     val entry = if (isHot) newEntry(hash.toInt, row) else null
-    if (entry == null) readyRow = row else {
-      hotStates.add(entry)
-      update(entry, row)
-    }
+    if (entry != null && states.add(states.hot, entry)) update(entry, row) else readyRow = row
   }
 
-  /** A key and a state before its first row, or null if there is no memory for it. */
+  /** A key and a state before its first row. */
   private def newEntry(hash: Int, row: UnsafeRow): Entry = {
     val key = keyOf(row).copy()
-    val entry = new Entry(hash, key, if (isCollated) groupOf(row).copy() else key, emptyState())
-    if (!memory.take(bytesOf(entry))) null else {
-      grownBytes += singleBytes
-      entry
-    }
+    val group = if (isCollated) groupOf(row).copy() else key
+    val groupBytes = if (isCollated) group.getSizeInBytes else 0
+    new Entry(hash, key, group, emptyState(), key.getSizeInBytes + groupBytes + emptyBytes)
   }
 
   private def update(entry: Entry, row: UnsafeRow): Unit = {
@@ -195,27 +176,25 @@ private final class CombineIterator(
   }
 
   private def combined(entry: Entry, n: Int): Unit = {
-    entry.rows += n
-    entry.recentRows += n
+    states.combined(entry, n)
     combinedRows += n
-    grownBytes += n * addedPerRow
   }
 
-  /** Takes memory for states that have grown, unless the largest one shows that they have not. */
-  private def takeGrown(): Unit = {
-    val taken = grownBytes + maxMemory / GrowthSteps - takenBytes
-    if (memory.take(taken)) takenBytes += taken else {
-      val largest = (hotStates.iterator ++ states.iterator).maxBy(_.rows)
-      val most = HeapBytes * grownBy(largest.state).sum * (hotStates.size + states.size)
-      if (most < takenBytes) grownBytes = most else makeRoom()
-    }
+  /** Decides how many rows wait from now on. */
+  private def decide(): Unit = if (costs != null) {
+    val before = batchSize.rows
+    batchSize.choose(batch.maxRows, costs)
+    if (batchSize.rows == BatchSize.None) {
+      if (waitingRows > 0) look(leaves = true)
+      if (before != BatchSize.None) send(states.removeOthers()) else sendIdle(HalfLife)
+    } else if (before == BatchSize.None) nextLook = KeySample.size(0).toInt
+    else nextLook = math.min(nextLook, batchSize.rows)
   }
 
   /** What takes more of the memory is sent: the batch, or the states. Returns whether any is. */
   private def makeRoom(): Boolean = {
-    val hasStates = hotStates.size + states.size > 0
-    if (2 * batch.heldBytes < memory.held && hasStates) {
-      sendStates()
+    if (2 * batch.heldBytes < memory.held && states.size > 0) {
+      send(states.removeAll())
       true
     } else if (waitingRows > 0) {
       look(leaves = true)
@@ -226,28 +205,21 @@ private final class CombineIterator(
     }
   }
 
-  private def sendStates(): Unit = {
-    send(hotStates, _ => true)
-    send(states, _ => true)
-    memory.give(takenBytes)
-    takenBytes = 0
-    grownBytes = 0
+  /** Sends the states of keys that have not come for about this many rows. */
+  private def sendIdle(idle: Long): Unit = if (rows - rowsAtSweep >= math.max(idle, states.slots)) {
+    rowsAtSweep = rows
+    send(states.removeIdle())
   }
 
-  /** Sends the states of keys that have not come for about this many rows. */
-  private def sendIdle(idle: Long): Unit =
-    if (rows - rowsAtSweep >= math.max(idle, states.slots + hotStates.slots)) {
-      rowsAtSweep = rows
-      for (table <- Seq(hotStates, states)) {
-        send(table, _.recentRows == 0)
-        table.iterator.foreach(_.recentRows = 0)
-      }
-    }
+  private def send(entries: Seq[Entry]): Unit = if (entries.nonEmpty) {
+    entries.foreach(entry => hot.note(groups.hash(entry.group), entry.key, entry.rows, rows))
+    leavingEntries = leavingEntries ++ entries
+  }
 
   /** Sends all rows and states, because another operator needs memory or there is no more. */
   private def giveBack(): Unit = {
     if (waitingRows > 0) look(leaves = true)
-    else if (hotStates.size + states.size > 0) sendStates()
+    else if (states.size > 0) send(states.removeAll())
     else {
       batch.free()
       memory.release()
@@ -257,83 +229,58 @@ private final class CombineIterator(
 
   /** Looks at the batch: rows are combined with states, and the others may be sent. */
   private def look(leaves: Boolean): Unit = {
+    val before = waitingRows
     batch.sort()
     if (leaves || sample.rows <= Patience) measure()
     sample.minRows = minRows
     combineWaiting()
-    if (leaves || sample.rows >= Patience) batchSize.choose(batch.maxRows, costs)
     waitingRows = batch.rows
-    val sends = leaves || waitingRows >= batchSize.rows
-    if (sends) sendingBucket = 0
+    val isEarly = sample.rows < Patience
+    if (leaves || waitingRows >= batchSize.rows) sendingBucket = 0
     nextLook =
-      if (sample.rows < Patience) math.min(Patience, math.max(FirstLook, Growth * waitingRows))
+      if (isEarly && 10 * waitingRows > 9 * before) Patience
+      else if (isEarly) math.min(Patience, math.max(KeySample.size(0).toInt, 4 * waitingRows))
       else if (costs.statesGrow) batchSize.rows
       else math.min(
-        batchSize.rows, 2 * waitingRows + math.max(Patience, RowsOfState * states.size))
-    if (batchSize.rows == BatchSize.None) send(states, _ => true)
-    else if (batchSize.rows < BatchSize.All) sendIdle(batchSize.rows)
+        batchSize.rows, 2 * waitingRows + math.max(Patience, RowsOfState * states.others.size))
+    if (batchSize.rows < BatchSize.All) sendIdle(batchSize.rows)
   }
 
-  /** The bytes by which each field of a state has grown. */
-  private def grownBy(state: InternalRow): Seq[Long] =
-    sizes(state).zip(emptySizes).map { case (now, empty) => now - empty }
-
-  /** Measures what rows and states cost. If states grow, the largest group shows how much. */
-  private def measure(): Unit = {
-    var groups, largest, begin = 0
+  /** Measures what rows and states cost. */
+  private def measure(): Unit = if (waitingRows > 0) {
+    var groups, begin, end = 0
     var bucket = batch.buckets(0)
-    for (other <- batch.buckets) other.foreachRun { (first, end) =>
+    for (other <- batch.buckets) other.foreachRun { (first, last) =>
       groups += 1
-      if (end - first > largest) {
-        largest = end - first
+      if (last - first > end - begin) {
         begin = first
+        end = last
         bucket = other
       }
     }
-    if (largest > 0) {
-      val stateBytes = keyOf(bucket.read(begin, row)).getSizeInBytes + emptyBytes
-      costs = StateCosts(batch.rowBytes, stateBytes.toDouble, 0, 0)
-      if (!isFixed && largest * Early >= costs.minRows) {
-        val n = math.max(largest / SampledShare, MinSampledRows).min(largest)
-        initializeBuffer(passingState)
-        // If there are few keys, each comes so often that a digest stops growing.
-        val counted =
-          if (hotStates.size + groups <= FewKeys) growingFields
-          else emptySizes.indices.diff(singleFields)
-        for (i <- 0 until n / 4) processRow(passingState, bucket.read(begin + i, row))
-        val before = grownBy(passingState)
-        for (i <- n / 4 until n) processRow(passingState, bucket.read(begin + i, row))
-        val after = grownBy(passingState)
-        val added = counted.map(after).sum - (if (n < 4) 0L else counted.map(before).sum)
-        val perRow = math.max(0L, added).toDouble / (if (n < 4) n else n - n / 4)
-        val kept = math.max(0.0, after.sum - n * perRow)
-        addedPerRow = math.ceil(HeapBytes * perRow).toLong
-        singleBytes = (HeapBytes * kept).toLong
-        costs = StateCosts(batch.rowBytes, stateBytes.toDouble, kept, perRow)
-      }
-      minRows = costs.minRows
-      if (minRows == StateCosts.Never && lists) {
-        val least = math.max(HotRows, math.ceil(HotShare * waitingRows).toInt)
-        if (largest >= least) minRows = least
-      }
-    }
+    costs = measure(batch, (bucket, begin, end), states.hot.size + groups <= fewKeys)
+    states.measured(costs)
+    minRows = costs.minRows
+    // A list saves nothing, but those of hot keys are made here so that they do not meet as rows.
+    val hotRows = math.max(HotRows, HotShare * waitingRows).toInt
+    if (minRows == Never && lists && end - begin >= hotRows) minRows = hotRows
   }
 
   /** Combines rows whose keys have states, or enough rows for one. */
   private def combineWaiting(): Unit = {
     val room =
-      if (costs.statesGrow) FewKeys.toLong
-      else math.max(FewKeys, CacheBytes / (ObjectBytes + emptyBytes + singleBytes))
+      if (costs.statesGrow) fewKeys.toLong
+      else math.max(fewKeys, CacheBytes / states.bytesOf(emptyBytes))
     batch.buckets.foreach { bucket => bucket.fetch(); bucket.removeRuns { (begin, end) =>
-      val isHot = hotStates.size < room && 2 * room * (end - begin) >= waitingRows
+      val isHot = states.hot.size < room && 2 * room * (end - begin) >= waitingRows
       val isNew = !ended && end - begin >= minRows && (isHot || !costs.statesGrow)
-      if (states.size == 0 && !isNew) 0 else {
+      if (states.others.size == 0 && !isNew) 0 else {
         val hash = bucket.hash(begin)
         val first = bucket.read(begin, row)
-        var entry = states.find(hash, groupAt(first))
+        var entry = states.others.find(hash, groupAt(first))
         if (entry == null && isNew) {
           entry = newEntry(hash, first)
-          if (entry != null) (if (isHot) hotStates else states).add(entry)
+          if (!states.add(if (isHot) states.hot else states.others, entry)) entry = null
         }
         if (entry == null) 0 else {
           val rows = combine(entry.group, entry.state, bucket, begin, end)
@@ -381,30 +328,12 @@ private final class CombineIterator(
       rawEnd = 0
       sendingBucket += 1
       if (sendingBucket < batch.buckets.length) batch.buckets(sendingBucket).fetch()
-      if (sendingBucket == batch.buckets.length) {
+      else {
         sendingBucket = NotSending
         waitingRows = 0
         batch.clear()
       }
     }
-  }
-
-  /**
-   * Takes the entries for which `leaves` holds out of a table, and sends them. They are sorted by
-   * their keys, since neighbours that are alike are compressed better.
-   */
-  private def send(table: StateTable, leaves: Entry => Boolean): Unit = if (table.size > 0) {
-    val entries = table.remove(leaves).sortBy(entry => groups.prefix(entry.group))
-    entries.foreach(entry => hot.note(groups.hash(entry.group), entry.key, entry.rows, rows))
-    memory.give(entries.map(bytesOf).sum)
-    grownBytes = math.max(
-      0L, grownBytes - entries.map(entry => singleBytes + entry.rows * addedPerRow).sum)
-    if (entries.nonEmpty) leavingEntries = leavingEntries ++ entries
-  }
-
-  private def bytesOf(entry: Entry): Long = {
-    val groupBytes = if (isCollated) entry.group.getSizeInBytes else 0
-    ObjectBytes + entry.key.getSizeInBytes + groupBytes + emptyBytes
   }
 }
 
@@ -412,42 +341,22 @@ private[saltwise] object CombineIterator {
 
   private val NotSending = -1
 
-  /** The bytes of the Java objects of a key and its state, beside the bytes of their values. */
-  private val ObjectBytes = 160
-
-  /** The bytes of heap that a state takes for each byte that it has when it is sent. */
-  private val HeapBytes = 2
-
-  /** A fourth of the memory is for states only. */
+  /** A fourth of the memory is for states only, and growing states take it in so many steps. */
   private val StatesShare = 4
+  private val StatesSteps = 64
 
-  /** The states of hot keys stay in the cache of a core. Those of few keys stay anyhow. */
-  private val CacheBytes = 1L << 18
-  private val GrowthSteps = 64
-  private val FewKeys = 128
-
-  /** The task looks at the batch when it has this many rows, and then at 4 times those that wait. */
-  private val FirstLook = 1 << 12
-  private val Growth = 4
-
-  /** A first batch has this many rows before it is sent. */
+  /** The first decision is made after this many rows, when the sample has some 4,096 of them. */
   private val Patience = 1 << 18
+
+  /** The bytes of states that stay in the cache of a core. */
+  private val CacheBytes = 1L << 18
 
   /** A state that is not in the cache is read once for about this many rows. */
   private val RowsOfState = 16
-
-  /** If no row waits, the task asks again after this many rows. */
-  private val AskedEvery = 1 << 16
 
   /** A key that gets a state while others leave raw has this many rows more than other keys. */
   private val HotRows = 16
 
   /** A key with this share of the rows is hot. */
   private val HotShare = 1.0 / 16
-
-  private val Early = 8
-
-  /** A fourth of the largest group shows how its state grows. */
-  private val SampledShare = 4
-  private val MinSampledRows = 1 << 8
 }

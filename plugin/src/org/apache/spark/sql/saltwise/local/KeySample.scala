@@ -32,8 +32,9 @@ private[local] final class KeySample {
   private val windows = new Array[Int](Slots * Levels)
   private val counts = new Array[Int](Slots * Levels)
 
-  private val open = Array.fill(Levels)(new Sums)
-  private val closed = Array.fill(Levels)(new Sums)
+  // The windows that are open and those that have ended. For each level also what windows of the
+  // level below sent of the same rows.
+  private val open, closed, openBelow, closedBelow = Array.fill(Levels)(new Sums)
   private val whole = Array.fill(Levels)(0)
   private var newKeys, oldKeys = 0.0
 
@@ -44,8 +45,19 @@ private[local] final class KeySample {
     if ((rows & (size(0) - 1)) == 0) endWindows()
   }
 
-  /** What windows of a level sent, of the rows of sampled keys; None before the first one ended. */
-  def of(level: Int): Option[Sums] = if (whole(level) == 0) None else Some(closed(level))
+  /**
+   * What windows of a level would send of the rows that come now; None before the first one ended.
+   *
+   * Large windows end seldom, and keys may have changed since then. So of a large window only
+   * counts what it sent less than the windows of the level below, of the same rows.
+   */
+  def of(level: Int): Option[Saved] = if (whole(level) == 0) None else {
+    val below = if (level == 0) Saved(0, 0) else of(level - 1).get
+    val (here, there) = (closed(level), closedBelow(level))
+    val combined = below.combined + here.share(here.combined) - there.share(there.combined)
+    val states = below.states + here.share(here.states) - there.share(there.states)
+    Some(Saved(math.min(1.0, math.max(0.0, combined)), math.max(0.0, states)))
+  }
 
   /** The share of sampled rows, of late, whose keys had not been seen before. */
   def newShare: Double = newKeys / math.max(1.0, newKeys + oldKeys)
@@ -99,10 +111,12 @@ private[local] final class KeySample {
   private def endWindows(): Unit = {
     var level = 0
     while (level < Levels && (rows & (size(level) - 1)) == 0) {
-      val kept = math.pow(0.5, math.min(1.0, size(level).toDouble / HalfLife))
-      closed(level).decay(kept)
-      closed(level).add(open(level))
-      open(level).decay(0)
+      val kept = math.pow(0.5, size(level).toDouble / HalfLife)
+      closed(level).next(kept, open(level))
+      closedBelow(level).next(kept, openBelow(level))
+      if (level + 1 < Levels) openBelow(level + 1).next(1, open(level))
+      openBelow(level).next(0, Nothing)
+      open(level).next(0, Nothing)
       whole(level) += 1
       level += 1
     }
@@ -136,22 +150,24 @@ private[local] final class KeySample {
 
 private[local] object KeySample {
 
+  /** The rows that windows combine, and the states that they send for them, as shares of all rows. */
+  final case class Saved(combined: Double, states: Double)
+
   /** What windows of one size send, of the rows of sampled keys. */
-  final class Sums {
+  private final class Sums {
     var rows, combined, states = 0.0
 
-    def decay(kept: Double): Unit = {
-      rows *= kept
-      combined *= kept
-      states *= kept
-    }
+    def share(part: Double): Double = part / math.max(1.0, rows)
 
-    def add(other: Sums): Unit = {
-      rows += other.rows
-      combined += other.combined
-      states += other.states
+    /** Adds other sums, after these have been multiplied. */
+    def next(kept: Double, other: Sums): Unit = {
+      rows = kept * rows + other.rows
+      combined = kept * combined + other.combined
+      states = kept * states + other.states
     }
   }
+
+  private val Nothing = new Sums
 
   /** Batches of 2^12, 2^14, ..., 2^22 rows. */
   val Levels = 6
@@ -163,6 +179,6 @@ private[local] object KeySample {
   private val MaxKeys = 1 << 12
   private val Slots = 2 * MaxKeys
 
-  /** After this many rows, what was seen before counts half. Larger windows end less often. */
-  private val HalfLife = 1L << 16
+  /** After this many rows, what was seen before counts half. */
+  val HalfLife = 1L << 16
 }

@@ -24,9 +24,14 @@ private[local] final case class StateCosts(
   /** Whether states go on growing as rows come. They take memory that waiting rows take as well. */
   def statesGrow: Boolean = added >= Growing * rowBytes
 
-  /** The cost of these rows and states, as a share of the cost of all rows if each is sent. */
-  def share(rows: Double, combined: Double, states: Double): Double =
-    1 - (combined * (row - added) - states * state) / (rows * row)
+  /**
+   * The cost of rows as a share of their cost if each is sent.
+   *
+   * @param combined the share of the rows that are combined
+   * @param states   the states that stand for them, as a share of the rows
+   */
+  def share(combined: Double, states: Double): Double =
+    1 - (combined * (row - added) - states * state) / row
 }
 
 private[local] object StateCosts {
@@ -40,9 +45,9 @@ private[local] object StateCosts {
   /** The cost of a byte of a state, in bytes of rows: it is made, sent and merged. */
   private val StateCost = 2.0
 
-  /** States grow if each row adds this share of its own bytes. */
+  /** States grow if each row adds this share of its own bytes to one. */
   private val Growing = 0.1
 
-  /** No state pays if each row adds this share of its own bytes to it. */
+  /** No state pays if each row adds this share of its own bytes to it, as an object of the heap. */
   private val MaxAdded = 0.85
 }

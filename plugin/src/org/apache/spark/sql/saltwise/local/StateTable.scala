@@ -73,9 +73,14 @@ private[local] object StateTable {
    *
    * @param hash  32 bits of the group's hash
    * @param group the same for all keys that Spark compares as equal
+   * @param bytes those of the key, the group and the state before its first row
    */
   final class Entry(
-      val hash: Int, val key: UnsafeRow, val group: UnsafeRow, val state: InternalRow) {
+      val hash: Int,
+      val key: UnsafeRow,
+      val group: UnsafeRow,
+      val state: InternalRow,
+      val bytes: Long) {
 
     /** The rows that the state stands for, and those of them that came of late. */
     var rows = 0
