@@ -1,5 +1,7 @@
 package org.apache.spark.sql.saltwise.local
 
+import java.util.Comparator
+
 import org.apache.spark.sql.saltwise.local.StateTable.Entry
 
 /**
@@ -87,8 +89,10 @@ private[local] final class HeldStates(groups: GroupOfRow, memory: StateMemory, s
 
   /** Takes entries out of tables. Those of like keys are neighbours, so they compress better. */
   private def remove(tables: Seq[StateTable], leaves: Entry => Boolean): Seq[Entry] = {
-    val entries = tables.flatMap(_.remove(leaves)).sortBy(entry => groups.prefix(entry.group))
-    memory.give(entries.map(ObjectBytes + _.bytes).sum)
+    val entries = tables.flatMap(_.remove(leaves)).toArray
+    entries.foreach(entry => entry.prefix = groups.prefix(entry.group))
+    java.util.Arrays.sort(entries, Comparator.comparingLong[Entry](_.prefix))
+    entries.foreach(entry => memory.give(ObjectBytes + entry.bytes))
     if (size > 0) {
       val left = entries.map(entry => singleBytes + entry.rows * addedPerRow).sum
       grownBytes = math.max(0L, grownBytes - left)
@@ -97,7 +101,7 @@ private[local] final class HeldStates(groups: GroupOfRow, memory: StateMemory, s
       takenBytes = 0
       grownBytes = 0
     }
-    entries
+    entries.toSeq
   }
 }
 

@@ -85,6 +85,9 @@ private[local] object StateTable {
     /** The rows that the state stands for, and those of them that came of late. */
     var rows = 0
     var recentRows = 0
+
+    /** The first bytes of the group, by which states that leave are sorted. */
+    var prefix = 0L
   }
 
   private val MinSlots = 1 << 6
