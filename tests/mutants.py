@@ -137,20 +137,32 @@ MUTANTS = [
         ("plans/test_contracts.py",),
     ),
     Mutant(
-        "the-first-row-of-a-run-is-lost",
+        "the-row-after-a-group-is-lost",
         f"{PLUGIN}/local/CombineIterator.scala",
-        "        processRow(passingState, first)\n",
-        "",
+        "        nextRow += n\n",
+        "        nextRow += n + 1\n",
         ("plans/test_combine.py",),
     ),
     Mutant(
-        "a-run-takes-the-key-of-the-one-before",
+        "keys-with-one-hash-share-a-state",
         f"{PLUGIN}/local/CombineIterator.scala",
-        """    UnsafeProjection.create(if (isCollated) keys.map(GroupingKeys.comparable) else keys, input)
-""",
-        """    if (isCollated) UnsafeProjection.create(keys.map(GroupingKeys.comparable), input) else keyOf
-""",
+        "while (i < end && groups.areSame(group, groupAt(bucket.read(i, row)))) {",
+        "while (i < end) { bucket.read(i, row)",
         ("plans/test_combine.py",),
+    ),
+    Mutant(
+        "a-value-that-becomes-null-stays-as-it-was",
+        f"{PLUGIN}/local/StateProjection.scala",
+        'if ($isNull || $value != $before)',
+        'if (!$isNull && $value != $before)',
+        ("plans/test_functions.py", "plans/test_combine.py"),
+    ),
+    Mutant(
+        "a-large-window-counts-what-small-ones-had-counted",
+        f"{PLUGIN}/local/KeySample.scala",
+        "      if (level + 1 < Levels) openBelow(level + 1).next(1, open(level))\n",
+        "",
+        ("plans/test_key_sample.py",),
     ),
     Mutant(
         "raw-rows-of-a-key-with-states-are-not-merged",
@@ -160,10 +172,10 @@ MUTANTS = [
         ("plans/test_combine.py", "plans/test_keys.py", "plans/test_functions.py"),
     ),
     Mutant(
-        "a-batch-keeps-the-memory-that-it-gave-back",
-        f"{PLUGIN}/local/RowBatch.scala",
-        "    memory.give(heldBytes)\n    heldBytes = 0\n",
-        "    memory.give(heldBytes)\n",
+        "states-that-left-keep-their-memory",
+        f"{PLUGIN}/local/HeldStates.scala",
+        "      memory.give(takenBytes)\n",
+        "",
         ("plans/test_combine.py",),
     ),
     # split/

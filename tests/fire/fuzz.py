@@ -496,7 +496,7 @@ def java_event(folder: Path) -> Format:
 
     package = "org.apache.spark.sql.saltwise.report."
     group = dict.fromkeys(("executionId", "number", "ended", "millis", "workers", "rows", "most", "read"), 3)
-    group |= dict.fromkeys(("all", "head", "raw", "states", "memory", "fingerprint"), 3)
+    group |= dict.fromkeys(("all", "head", "raw", "states", "memory", "saved", "fingerprint"), 3)
     texts = dict.fromkeys(("description", "operator", "strategy", "reason", "wouldRun"), "x")
     lists = {"keys": ["k"], "functions": ["sum(v)"], "received": [1, 2], "hotKeys": ["UA"], "hotRows": [2]}
     batch = {"run": "r", "name": "n", "batch": 1, "aggregate": "saltwise", "strategy": "dchoices", "workers": 4}

@@ -67,6 +67,21 @@ def test_few_rows_are_left_alone(spark: SparkSession, saltwise_lines: SaltwiseLi
     ]
 
 
+@pytest.mark.parametrize("rows", ["explode", "mapInPandas"])
+def test_few_rows_that_may_become_many_are_not_taken_for_few(
+    spark: SparkSession, saltwise_lines: SaltwiseLines, rows: str
+) -> None:
+    few = spark.range(0, 100, 1, 2).selectExpr("id % 10 AS k", "id AS v")
+    many = {
+        "explode": lambda: few.selectExpr("k", "explode(sequence(1, 2000)) AS v"),
+        "mapInPandas": lambda: few.mapInPandas(lambda batches: batches, few.schema),
+    }[rows]()
+    assert saltwise_lines(skew_groupby(many, "k").agg(F.collect_set("v"))) == [
+        "SkewSplit [k], auto, n=4",
+        "Combine [k], auto, n=4",
+    ]
+
+
 def test_a_native_engine_keeps_its_aggregates(
     spark: SparkSession, saltwise_lines: SaltwiseLines, with_conf: WithConf
 ) -> None:

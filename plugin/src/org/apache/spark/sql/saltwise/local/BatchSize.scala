@@ -1,6 +1,7 @@
 package org.apache.spark.sql.saltwise.local
 
 import org.apache.spark.sql.saltwise.local.KeySample.{size, Levels}
+import org.apache.spark.sql.saltwise.local.StateCosts.{Never, Tenth}
 
 /**
  * How many rows wait in one map task, and how long states stay. It depends only on counts and bytes
@@ -22,8 +23,8 @@ private[local] final class BatchSize(sample: KeySample) {
    * @param maxRows the most rows for which there is memory
    */
   def choose(maxRows: Double, costs: StateCosts): Unit =
-    // If no key is in the sample, there are few keys.
-    if (sample.sampledRows < MinSampled) rows = if (costs.minRows == StateCosts.Never) None else All
+    // If hardly a row is in the sample, few keys have nearly all of them.
+    if (sample.coverage < Tenth) rows = if (costs.minRows == Never) None else All
     else {
       val known = for (level <- 0 until Levels; saved <- sample.of(level))
         yield size(level) -> costs.share(saved.combined, saved.states)
@@ -46,9 +47,4 @@ private[local] final class BatchSize(sample: KeySample) {
 private[local] object BatchSize {
   val None = 0
   val All: Int = Int.MaxValue
-
-  private val Tenth = 0.1
-
-  /** Fewer rows of sampled keys tell nothing. */
-  private val MinSampled = 64
 }

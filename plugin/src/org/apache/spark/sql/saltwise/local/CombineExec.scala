@@ -48,6 +48,7 @@ final case class CombineExec(
     "all" -> SQLMetrics.createMetric(sparkContext, "rows taken as all"),
     "head" -> SQLMetrics.createMetric(sparkContext, "rows taken as head"),
     "raw" -> SQLMetrics.createMetric(sparkContext, "rows taken as raw"),
+    "saved" -> SQLMetrics.createSizeMetric(sparkContext, "bytes saved"),
     "states" -> SQLMetrics.createMetric(sparkContext, "states sent"),
     "peak" -> SQLMetrics.createSizeMetric(sparkContext, "peak memory of states"))
 
@@ -58,8 +59,8 @@ final case class CombineExec(
     val (hotKeys, newNames) = (keysSeen, KeyNames.factory(keys, keys, conf))
     val (grouping, functions, columns, lists) = (keys, aggregates, child.output, makesLists)
     val maxMemory = memory
-    val Seq(rows, combined, all, head, raw, states, peak) =
-      Seq("rows", "combined", "all", "head", "raw", "states", "peak").map(longMetric)
+    val Seq(rows, combined, all, head, raw, saved, states, peak) =
+      Seq("rows", "combined", "all", "head", "raw", "saved", "states", "peak").map(longMetric)
     child.execute().mapPartitionsWithIndex { (partition: Int, in: Iterator[InternalRow]) =>
       if (in.isEmpty) Iterator.empty else {
         val hot = new HotKeysOfTask(newNames())
@@ -72,6 +73,7 @@ final case class CombineExec(
           all += out.allRows
           head += out.headRows
           raw += out.rows - out.allRows - out.headRows
+          saved += out.savedBytes
           states += out.sentStates
           peak += out.peakMemory
           hot.keys(out.rows).foreach(hotKeys.add)

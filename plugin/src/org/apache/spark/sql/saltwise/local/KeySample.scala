@@ -36,7 +36,8 @@ private[local] final class KeySample {
   // level below sent of the same rows.
   private val open, closed, openBelow, closedBelow = Array.fill(Levels)(new Sums)
   private val whole = Array.fill(Levels)(0)
-  private var newKeys, oldKeys = 0.0
+  // Sampled rows of keys that were new, and all sampled rows: since the last half-life, and in it.
+  private var newRows, allRows, lastNewRows, lastAllRows = 0
 
   /** Counts a row whose key has this hash. */
   def see(hash: Long): Unit = {
@@ -59,23 +60,24 @@ private[local] final class KeySample {
     Some(Saved(math.min(1.0, math.max(0.0, combined)), math.max(0.0, states)))
   }
 
-  /** The share of sampled rows, of late, whose keys had not been seen before. */
-  def newShare: Double = newKeys / math.max(1.0, newKeys + oldKeys)
+  /** The share of the rows of the last half-life whose keys had not been seen before. */
+  def newShare: Double = lastNewRows.toDouble / math.max(1, lastAllRows)
 
   /** An estimate of the number of keys so far. */
   def distinct: Double = keys.toDouble * (mask + 1)
 
-  /** The rows of sampled keys, of late. */
-  def sampledRows: Double = newKeys + oldKeys
+  /** The share of rows for which the sample stands: about 1 if there are many keys. */
+  def coverage: Double = lastAllRows * (mask + 1.0) / HalfLife
 
   private def count(hash: Long): Unit = {
     var slot = slotOf(hash)
     while (hashes(slot) != 0 && hashes(slot) != hash) slot = (slot + 1) & (Slots - 1)
-    if (hashes(slot) == hash) oldKeys += 1 else {
+    allRows += 1
+    if (hashes(slot) != hash) {
       hashes(slot) = hash
       java.util.Arrays.fill(windows, slot * Levels, (slot + 1) * Levels, -1)
       keys += 1
-      newKeys += 1
+      newRows += 1
     }
     lastRows(slot) = rows
     var level = 0
@@ -121,8 +123,10 @@ private[local] final class KeySample {
       level += 1
     }
     if ((rows & (HalfLife - 1)) == 0) {
-      newKeys /= 2
-      oldKeys /= 2
+      lastNewRows = newRows
+      lastAllRows = allRows
+      newRows = 0
+      allRows = 0
     }
   }
 

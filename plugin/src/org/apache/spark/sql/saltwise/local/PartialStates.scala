@@ -33,8 +33,8 @@ private[local] abstract class PartialStates(
   private val keyAndState = new JoinedRow
   private val noKey = new UnsafeRow(0)
 
-  /** The number of states that were sent. */
-  var sentStates = 0L
+  /** The number of states that were sent, and the bytes of their rows. */
+  var sentStates, sentBytes = 0L
 
   /**
    * Whether all fields of a buffer have a fixed length. Such a buffer is already an UnsafeRow, so
@@ -84,8 +84,10 @@ private[local] abstract class PartialStates(
 
   /** The row that carries a state. */
   protected def stateRow(key: UnsafeRow, state: InternalRow): UnsafeRow = {
-    sentStates += 1
     val bytes = generateOutput(noKey, state).getBytes
-    asState(keyAndState(key, new GenericInternalRow(Array[Any](bytes))))
+    val row = asState(keyAndState(key, new GenericInternalRow(Array[Any](bytes))))
+    sentStates += 1
+    sentBytes += row.getSizeInBytes
+    row
   }
 }

@@ -18,11 +18,11 @@ private[local] final case class StateCosts(
 
   /** The fewest rows for which a state pays. */
   val minRows: Int =
-    if (added >= MaxAdded * rowBytes) Never
+    if (added >= (1 - Tenth) * rowBytes) Never
     else math.max(2.0, math.ceil(state / (row - added))).toInt
 
   /** Whether states go on growing as rows come. They take memory that waiting rows take as well. */
-  def statesGrow: Boolean = added >= Growing * rowBytes
+  def statesGrow: Boolean = added >= Tenth * rowBytes
 
   /**
    * The cost of rows as a share of their cost if each is sent.
@@ -45,9 +45,9 @@ private[local] object StateCosts {
   /** The cost of a byte of a state, in bytes of rows: it is made, sent and merged. */
   private val StateCost = 2.0
 
-  /** States grow if each row adds this share of its own bytes to one. */
-  private val Growing = 0.1
-
-  /** No state pays if each row adds this share of its own bytes to it, as an object of the heap. */
-  private val MaxAdded = 0.85
+  /**
+   * What saves less than this share of the bytes is not worth the work. So states grow if each row
+   * adds this share of its own bytes to one, and no state pays if it adds all but this share.
+   */
+  val Tenth = 0.1
 }

@@ -2,7 +2,7 @@ package org.apache.spark.sql.saltwise.plan
 
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Final, Partial}
-import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, Expand, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.execution.{PlanLater, SparkPlan}
 import org.apache.spark.sql.execution.aggregate.{BaseAggregateExec, HashAggregateExec}
 import org.apache.spark.sql.internal.SQLConf
@@ -56,7 +56,8 @@ object ReasonToLeave {
     } else if (NativeEngine.running(conf).isDefined) {
       NativeEngine.running(conf).map(engine =>
         s"$engine runs the aggregate outside of the JVM; name a strategy to rewrite all the same")
-    } else if (aggregate.child.stats.sizeInBytes <= conf.getConf(SaltwiseConf.SmallInput)) {
+    } else if (aggregate.child.stats.sizeInBytes <= conf.getConf(SaltwiseConf.SmallInput) &&
+        !aggregate.child.exists(mayMakeRows)) {
       Some(smallInput(aggregate.child, conf))
     } else if (conf.adaptiveExecutionEnabled && SparkCompat.checksRows(conf) &&
         !ClusteredRows.areIn(aggregate.child, aggregate.groupingExpressions) &&
@@ -70,6 +71,18 @@ object ReasonToLeave {
   def smallInput(rows: LogicalPlan, conf: SQLConf): String =
     s"its input has about ${rows.stats.sizeInBytes} bytes, and spark.saltwise.auto.smallInput is " +
       s"${conf.getConf(SaltwiseConf.SmallInput)}"
+
+  /**
+   * Whether a node may have many more rows than its child. Spark estimates that it has as many, so
+   * the estimate tells nothing. Of a stage that has run, the size is known.
+   */
+  private def mayMakeRows(node: LogicalPlan): Boolean = node match {
+    case _: Generate | _: Expand | _: ScriptTransformation => true
+    case _ => node.nodeName.matches(MapsRows)
+  }
+
+  /** Functions of Scala, Python and R that get many rows and return others. */
+  private val MapsRows = "(Python)?(Flat)?Map(In|Groups|CoGroups|Partitions).*|CoGroup"
 
   private def aggregateExpressions(aggregate: Aggregate): Seq[AggregateExpression] =
     aggregate.aggregateExpressions.flatMap(_.collect { case e: AggregateExpression => e })

@@ -38,6 +38,7 @@ sealed trait ReportEvent extends SparkListenerEvent {
  * @param all         rows that Combine took as all; `head` and `raw` are its other ways
  * @param states      states that were sent; -1 if that is not known
  * @param memory      peak bytes of the states
+ * @param saved       about how many bytes less were sent than if all rows had been sent
  * @param hotKeys     the heaviest keys: their hashes, or their values if the session allows it
  * @param hotRows     about how many rows each of them has
  * @param fingerprint the same number for executions of the same query
@@ -66,6 +67,7 @@ final case class GroupByEvent(
     raw: Long,
     states: Long,
     memory: Long,
+    saved: Long,
     hotKeys: Array[String],
     hotRows: Array[Long],
     fingerprint: Int,

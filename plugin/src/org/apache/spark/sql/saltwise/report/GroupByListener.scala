@@ -89,7 +89,7 @@ private[report] final class GroupByListener(context: SparkContext, ledger: Ledge
         GroupByEvent.bars(rows), rows.length, rows.sum, if (rows.isEmpty) 0 else rows.max,
         group.metric("rows").getOrElse(-1),
         count("all"), count("head"), count("raw"),
-        group.metric("states").getOrElse(-1L), count("peak"),
+        group.metric("states").getOrElse(-1L), count("peak"), count("saved"),
         hot.map(_.shown).toArray, hot.map(_.rows).toArray, fingerprint,
         end.executionFailure.nonEmpty)
     }

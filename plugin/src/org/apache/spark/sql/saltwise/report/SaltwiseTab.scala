@@ -131,7 +131,14 @@ private[report] object AllGroupsPage {
     val shares = ways.collect { case (keys, rows) if rows > 0 && group.read > 0 =>
       f"$keys combined in ${100.0 * rows / group.read}%.0f %% of the rows"
     }
-    if (shares.isEmpty) "" else shares.mkString(": ", ", ", "")
+    // What was received and is no state is a raw row.
+    val combined = group.read - (group.rows - group.states)
+    val gain =
+      if (group.states <= 0) Nil
+      else Seq(
+        s"${number(math.round(combined.toDouble / group.states))} rows a state",
+        f"${group.saved / 1048576.0}%.1f MB less to send")
+    if (shares.isEmpty) "" else (shares ++ gain).mkString(": ", ", ", "")
   }
 }
 
