@@ -394,6 +394,12 @@ def test_a_long_run_leaves_as_one_state(spark: SparkSession, combined: Combined)
     assert answers(ours) == answers(stock)
 
 
+def test_a_value_that_becomes_null_is_null_in_the_state(spark: SparkSession) -> None:
+    df = keyed(spark, "id % 20", 10_000).withColumn("s", F.expr("if(id div 20 % 2 = 0, string(id), NULL)"))
+    stock, ours = both(df, F.max_by("s", "id"), F.max_by("s", "v"), F.approx_count_distinct("v"))
+    assert answers(ours) == answers(stock)
+
+
 def test_runs_of_keys_that_come_back_are_not_followed(spark: SparkSession, combined: Combined) -> None:
     stock, ours = both(keyed(spark, "id div 20 % 500"), *small())
     assert combined(ours)["states"] == 2 * 500

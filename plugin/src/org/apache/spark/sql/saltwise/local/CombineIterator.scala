@@ -4,8 +4,8 @@ import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Collect}
-import org.apache.spark.sql.saltwise.local.KeySample.HalfLife
-import org.apache.spark.sql.saltwise.local.StateCosts.Never
+import org.apache.spark.sql.saltwise.local.KeySample.{FullAfter, HalfLife}
+import org.apache.spark.sql.saltwise.local.StateCosts.{Never, Tenth}
 import org.apache.spark.sql.saltwise.local.StateTable.Entry
 import org.apache.spark.sql.saltwise.plan.GroupingKeys
 import org.apache.spark.sql.saltwise.sketch.HotKeysOfTask
@@ -69,7 +69,7 @@ private final class CombineIterator(
   // The costs as the last look at the batch found them, and the fewest rows that get a state.
   private var costs: StateCosts = _
   private var minRows = Never
-  private var nextLook = KeySample.size(0).toInt
+  private var nextLook = FirstLook
   private var rowsAtSweep = 0L
 
   private var readyRow: UnsafeRow = _
@@ -139,7 +139,7 @@ private final class CombineIterator(
     else {
       sample.see(hash)
       if (batchSize.rows == BatchSize.None) pass(hash, row) else join(hash, row)
-      if (sample.rows >= Patience && sample.rows % HalfLife == 0) decide()
+      if (sample.rows >= FullAfter && sample.rows % HalfLife == 0) decide()
     }
   }
 
@@ -159,7 +159,7 @@ private final class CombineIterator(
   /** A row is sent raw, unless its key is a hot one, which gets a state. */
   private def pass(hash: Long, row: UnsafeRow): Unit = {
     if (states.hot.size > 0) headRows += 1
-    val isHot = minRows != Never && hotRows.see(hash, math.max(minRows, HotRows))
+    val isHot = minRows != Never && hotRows.see(hash, math.max(minRows, Hot))
     val entry = if (isHot) newEntry(hash.toInt, row) else null
     if (entry != null && states.add(states.hot, entry)) update(entry, row) else readyRow = row
   }
@@ -190,7 +190,7 @@ private final class CombineIterator(
     if (batchSize.rows == BatchSize.None) {
       if (waitingRows > 0) look(leaves = true)
       if (before != BatchSize.None) send(states.removeOthers()) else sendIdle(HalfLife)
-    } else if (before == BatchSize.None) nextLook = KeySample.size(0).toInt
+    } else if (before == BatchSize.None) nextLook = FirstLook
     else nextLook = math.min(nextLook, batchSize.rows)
   }
 
@@ -231,21 +231,28 @@ private final class CombineIterator(
   }
 
   /** Looks at the batch: rows are combined with states, and the others may be sent. */
-  private def look(leaves: Boolean): Unit = {
+  private def look(leaves: Boolean): Unit =
+    if (leaves && waitingRows == sample.rows && costs != null && sample.isHopeless) {
+      minRows = Never
+      sendingBucket = 0
+    } else lookAtGroups(leaves)
+
+  private def lookAtGroups(leaves: Boolean): Unit = {
     val before = waitingRows
     batch.sort()
-    if (leaves || sample.rows <= Patience) measure()
+    if (leaves || costs == null || sample.rows <= FullAfter) measure()
     sample.minRows = minRows
     combineWaiting()
     waitingRows = batch.rows
-    val isEarly = sample.rows < Patience
     if (leaves || waitingRows >= batchSize.rows) sendingBucket = 0
     nextLook =
-      if (isEarly && 10 * waitingRows > 9 * before) Patience
-      else if (isEarly) math.min(Patience, math.max(KeySample.size(0).toInt, 4 * waitingRows))
-      else if (costs.statesGrow) batchSize.rows
+      if (sample.rows < FullAfter) {
+        // If hardly a row was combined, no other look is worth a sort before the first decision.
+        if (waitingRows > (1 - Tenth) * before) FullAfter
+        else math.min(FullAfter, math.max(FirstLook, 4 * waitingRows))
+      } else if (costs.statesGrow) batchSize.rows
       else math.min(
-        batchSize.rows, 2 * waitingRows + math.max(Patience, RowsOfState * states.others.size))
+        batchSize.rows, 2 * waitingRows + math.max(FullAfter, RowsOfState * states.others.size))
     if (batchSize.rows < BatchSize.All) sendIdle(batchSize.rows)
   }
 
@@ -265,7 +272,7 @@ private final class CombineIterator(
     states.measured(costs)
     minRows = costs.minRows
     // A list saves nothing, but those of hot keys are made here so that they do not meet as rows.
-    val hotRows = math.max(HotRows, HotShare * waitingRows).toInt
+    val hotRows = math.max(Hot, waitingRows / Hot)
     if (minRows == Never && lists && end - begin >= hotRows) minRows = hotRows
   }
 
@@ -344,12 +351,11 @@ private[saltwise] object CombineIterator {
 
   private val NotSending = -1
 
+  private val FirstLook = KeySample.size(0).toInt
+
   /** A fourth of the memory is for states only, and growing states take it in so many steps. */
   private val StatesShare = 4
   private val StatesSteps = 64
-
-  /** The first decision is made after this many rows, when the sample has some 4,096 of them. */
-  private val Patience = 1 << 18
 
   /** The bytes of states that stay in the cache of a core. */
   private val CacheBytes = 1L << 18
@@ -357,9 +363,9 @@ private[saltwise] object CombineIterator {
   /** A state that is not in the cache is read once for about this many rows. */
   private val RowsOfState = 16
 
-  /** A key that gets a state while others leave raw has this many rows more than other keys. */
-  private val HotRows = 16
-
-  /** A key with this share of the rows is hot. */
-  private val HotShare = 1.0 / 16
+  /**
+   * A key is hot that has this part of the waiting rows. Where no rows wait, it has so many rows
+   * more than the other keys of its slot.
+   */
+  private val Hot = 16
 }

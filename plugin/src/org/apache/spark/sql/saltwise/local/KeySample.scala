@@ -1,5 +1,7 @@
 package org.apache.spark.sql.saltwise.local
 
+import org.apache.spark.sql.saltwise.local.StateCosts.Tenth
+
 /**
  * What batches of each size would combine, learnt from a sample of keys.
  *
@@ -58,6 +60,12 @@ private[local] final class KeySample {
     val combined = below.combined + here.share(here.combined) - there.share(there.combined)
     val states = below.states + here.share(here.states) - there.share(there.states)
     Some(Saved(math.min(1.0, math.max(0.0, combined)), math.max(0.0, states)))
+  }
+
+  /** Whether a batch of all rows so far would combine hardly any of them, and few are not sampled. */
+  def isHopeless: Boolean = (0 until Levels).find(size(_) > rows).exists { level =>
+    val sums = open(level)
+    sums.rows * (mask + 1) >= (1 - Tenth) * rows && sums.combined <= Tenth * sums.rows
   }
 
   /** The share of the rows of the last half-life whose keys had not been seen before. */
@@ -181,6 +189,10 @@ private[local] object KeySample {
   /** One key in 64. The lowest bit of a stored hash is set, because 0 is a free slot. */
   private val FirstMask = 63L
   private val MaxKeys = 1 << 12
+
+  /** After so many rows of distinct keys it is full. Before, the task decides nothing. */
+  val FullAfter: Int = MaxKeys * (FirstMask.toInt + 1)
+
   private val Slots = 2 * MaxKeys
 
   /** After this many rows, what was seen before counts half. */
