@@ -153,8 +153,8 @@ MUTANTS = [
     Mutant(
         "a-value-that-becomes-null-stays-as-it-was",
         f"{PLUGIN}/local/StateProjection.scala",
-        'if ($isNull || $value != $before)',
-        'if (!$isNull && $value != $before)',
+        "if ($isNull || $value != $before)",
+        "if (!$isNull && $value != $before)",
         ("plans/test_functions.py", "plans/test_combine.py"),
     ),
     Mutant(
