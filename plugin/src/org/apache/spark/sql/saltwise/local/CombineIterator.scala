@@ -63,7 +63,7 @@ private final class CombineIterator(
   var rows, combinedRows, allRows, headRows = 0L
   def peakMemory: Long = memory.peak
 
-  /** The bytes of the rows that were combined, if they are like those that waited, less the states. */
+  /** The bytes of rows that were combined, if these are like those that waited, less the states. */
   def savedBytes: Long = math.max(0L, (combinedRows * batch.rowBytes).toLong - sentBytes)
 
   // The costs as the last look at the batch found them, and the fewest rows that get a state.

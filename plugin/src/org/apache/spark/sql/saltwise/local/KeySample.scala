@@ -62,7 +62,7 @@ private[local] final class KeySample {
     Some(Saved(math.min(1.0, math.max(0.0, combined)), math.max(0.0, states)))
   }
 
-  /** Whether a batch of all rows so far would combine hardly any of them, and few are not sampled. */
+  /** Whether a batch of all rows so far would combine hardly any, and the sample knows them. */
   def isHopeless: Boolean = (0 until Levels).find(size(_) > rows).exists { level =>
     val sums = open(level)
     sums.rows * (mask + 1) >= (1 - Tenth) * rows && sums.combined <= Tenth * sums.rows
@@ -143,7 +143,8 @@ private[local] final class KeySample {
     val (olds, lasts) = (hashes.clone(), lastRows.clone())
     val (oldWindows, oldCounts) = (windows.clone(), counts.clone())
     val oldest = rows - size(Levels - 1)
-    if (olds.indices.count(i => olds(i) != 0 && lasts(i) > oldest) > MaxKeys / 2) mask = 2 * mask + 1
+    val stay = olds.indices.count(i => olds(i) != 0 && lasts(i) > oldest)
+    if (stay > MaxKeys / 2) mask = 2 * mask + 1
     java.util.Arrays.fill(hashes, 0L)
     keys = 0
     for (i <- olds.indices if olds(i) != 0 && lasts(i) > oldest && (olds(i) & mask & ~1L) == 0) {
@@ -162,7 +163,7 @@ private[local] final class KeySample {
 
 private[local] object KeySample {
 
-  /** The rows that windows combine, and the states that they send for them, as shares of all rows. */
+  /** The rows that windows combine and the states that they send, as shares of all rows. */
   final case class Saved(combined: Double, states: Double)
 
   /** What windows of one size send, of the rows of sampled keys. */

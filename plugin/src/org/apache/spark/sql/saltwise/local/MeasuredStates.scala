@@ -53,7 +53,7 @@ private[local] abstract class MeasuredStates(
       val first = n / 4
       val before = add(0, first)
       val after = add(first, n)
-      val added = if (first == 0) fields.map(after).sum else fields.map(i => after(i) - before(i)).sum
+      val added = fields.map(i => after(i) - (if (first == 0) 0L else before(i))).sum
       val perRow = math.max(0L, added).toDouble / (n - first)
       StateCosts(batch.rowBytes, empty, math.max(0.0, after.sum - n * perRow), perRow)
     }
@@ -62,6 +62,6 @@ private[local] abstract class MeasuredStates(
 
 private object MeasuredStates {
 
-  /** Rows of a group that show how its state grows. Of a large group, it is a fourth of its rows. */
+  /** Rows of a group that show how its state grows. Of a large group, it is a fourth. */
   private val MeasuredRows = 1 << 8
 }

@@ -7,7 +7,7 @@ import org.apache.spark.sql.saltwise.local.StateCosts._
  *
  * @param rowBytes the mean bytes of a row
  * @param empty    the bytes of a key and a state before its first row
- * @param kept     the bytes of single values that a state keeps; they cost the same as bytes of rows
+ * @param kept     the bytes of single values that a state keeps; they cost as bytes of rows do
  * @param added    the bytes that each row adds to a state
  */
 private[local] final case class StateCosts(

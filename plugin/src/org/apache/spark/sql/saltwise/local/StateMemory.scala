@@ -1,13 +1,13 @@
 package org.apache.spark.sql.saltwise.local
 
-import org.apache.spark.memory.{MemoryConsumer, MemoryMode, SparkOutOfMemoryError, TaskMemoryManager}
+import org.apache.spark.memory._
 import org.apache.spark.unsafe.memory.MemoryBlock
 
 /**
  * The memory of waiting rows and of states in a task, as Spark's memory manager counts it.
  *
- * Both are on the heap. Memory is asked for before it is used. Spark keeps large blocks for the next
- * task, so the garbage collector does not have to copy them.
+ * Both are on the heap. Memory is asked for before it is used. Spark keeps large blocks for the
+ * next task, so the garbage collector does not have to copy them.
  *
  * @param limit the most bytes that may be held
  */
