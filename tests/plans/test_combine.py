@@ -152,7 +152,7 @@ def test_where_a_state_takes_as_many_bytes_as_its_rows_these_leave_raw(spark: Sp
 def test_lists_of_hot_keys_are_made_in_the_map_task_and_those_of_others_are_not(
     spark: SparkSession, combined: Combined, key: str, share: float
 ) -> None:
-    wide = keyed(spark, key, 50_000).withColumn("text", F.expr("repeat(md5(CAST(id AS STRING)), 6)"))
+    wide = keyed(spark, key, 50_000).withColumn("text", F.expr("repeat(md5(CAST(id AS STRING)), 12)"))
     stock, ours = both(wide, F.sort_array(F.collect_list("text")))
     found = combined(ours)
     assert found["combined"] == pytest.approx(share * found["rows"], rel=0.05)
