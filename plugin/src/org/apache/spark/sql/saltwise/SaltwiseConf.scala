@@ -89,7 +89,8 @@ object SaltwiseConf {
 
   val SmallInput: ConfigEntry[Long] = buildConf(Prefix + "auto.smallInput")
     .doc("auto leaves an input alone if Spark estimates it at no more than this many bytes. Such " +
-      "an input is done before another plan could help.")
+      "an input is done before another plan could help. Below a generator or a function of Scala " +
+      "or Python, an estimate tells nothing.")
     .version("0.1.0")
     .bytesConf(ByteUnit.BYTE)
     .createWithDefaultString("1m")
