@@ -76,7 +76,7 @@ for name, call in calls.items():
 print(json.dumps(answer))
 """
 
-# What an application with the plugin does: it prints whether Saltwise listens, after each query.
+# What an application with the plugin does: it prints whether Saltwise listens after each query, and what it planned.
 FOLLOWED = """
 import json, sys
 from pyspark.sql import SparkSession
@@ -89,8 +89,11 @@ for view in asked["views"]:
     spark.sql(view)
 answer = {}
 for query in asked["queries"]:
-    spark.sql(query).collect()
-    answer[query] = "saltwise" in str(spark.sparkContext._jsc.sc().listenerBus().activeQueues())
+    df = spark.sql(query)
+    df.collect()
+    plan = str(df._jdf.queryExecution().executedPlan())
+    listens = "saltwise" in str(spark.sparkContext._jsc.sc().listenerBus().activeQueues())
+    answer[query] = [listens, any(name in plan for name in ("SkewRoute", "RepeatableOrder"))]
 print(json.dumps(answer))
 """
 
@@ -172,4 +175,10 @@ def test_configuring_a_spark_that_runs_already_is_refused(without_plugin: dict[s
 def test_nothing_listens_to_an_application_until_a_query_concerns_saltwise() -> None:
     plain, hinted = QUERIES[0], QUERIES[0].replace("SELECT", "SELECT /*+ SKEW_GROUPBY(pkg) */")
     answer, _ = run(FOLLOWED, queries=[plain, hinted])
-    assert answer == {plain: False, hinted: True}
+    assert answer == {plain: [False, False], hinted: [True, True]}
+
+
+def test_skew_worker_has_its_order_in_the_first_query_of_an_application() -> None:
+    worker = "SELECT skew_worker(6, 'pkg', k) FROM (SELECT /*+ REPARTITION(4, id) */ * FROM off_rows)"
+    answer, _ = run(FOLLOWED, queries=[worker])
+    assert answer[worker][1]

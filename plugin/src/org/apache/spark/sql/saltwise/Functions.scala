@@ -102,6 +102,8 @@ object Functions {
         "map_entries of them, sorted."))
     val options =
       SkewOptions.resolve(Map("partitions" -> n, "strategy" -> strategy), SQLConf.get)
+    // Its rows need an order (OrderRowsOfSkewWorkers), in the first query of an application too.
+    InUse.begin()
     SkewWorker(GroupingKeys.hash(keys), options.copy(hot = None))
   }
 }
