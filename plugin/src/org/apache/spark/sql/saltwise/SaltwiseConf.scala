@@ -102,6 +102,13 @@ object SaltwiseConf {
     .bytesConf(ByteUnit.BYTE)
     .createWithDefaultString("256m")
 
+  val JoinCombine: ConfigEntry[Boolean] = buildConf(Prefix + "join.combine")
+    .doc("With auto, rows are also combined below a join, where all arguments of the aggregate " +
+      "above it come from one side. The join then reads states in place of a hot key's rows.")
+    .version("0.1.0")
+    .booleanConf
+    .createWithDefault(true)
+
   val Hot: OptionalConfigEntry[String] = buildConf(Prefix + "hot")
     .doc("Hot keys that are known before the query runs, as JSON: " +
       "[{\"key\": [\"UA\"], \"share\": 0.17}, ...]. share is optional. Routing then depends only " +

@@ -5,6 +5,7 @@ import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan}
 import org.apache.spark.sql.saltwise.compat.SparkLinks
+import org.apache.spark.sql.saltwise.join.{LastRules, PlanCombinedRows}
 import org.apache.spark.sql.saltwise.placement.{ObservePlacement, PlaceGroups, PlanPlaced}
 import org.apache.spark.sql.saltwise.plan._
 import org.apache.spark.sql.saltwise.report.FollowQueries
@@ -34,6 +35,9 @@ class SaltwiseExtensions extends (SparkSessionExtensions => Unit) {
     // hints.
     extensions.injectResolutionRule(_ =>
       new Guarded("ResolveSkewGroupByHint", always = true)(ResolveSkewGroupByHint))
+    // Before the optimizer begins, because it asks for its rules only once.
+    extensions.injectResolutionRule(session =>
+      new Guarded("LastRules", always = true)(LastRules(session)))
     // Together with column pruning and filter pushdown, because the hint must not stop them.
     extensions.injectOptimizerRule(_ => new Guarded("LiftSkewGroupByHint")(LiftSkewGroupByHint))
     // Before the rules below put other nodes in place of the hints.
@@ -58,6 +62,7 @@ class SaltwiseExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectPlannerStrategy(_ => new GuardedStrategy("PlanLeftAlone")(PlanLeftAlone))
     extensions.injectPlannerStrategy(_ => new GuardedStrategy("PlanPlaced")(PlanPlaced))
     extensions.injectPlannerStrategy(_ => new GuardedStrategy("PlanRouted")(PlanRouted))
+    extensions.injectPlannerStrategy(_ => new GuardedStrategy("PlanCombinedRows")(PlanCombinedRows))
     // After Spark has placed the exchanges of an adaptive plan, and again after each of its stages.
     extensions.injectQueryStagePrepRule(_ =>
       new Guarded("RewriteSkewGroupBys")(RewriteSkewGroupBys(adaptive = true)))

@@ -5,7 +5,8 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
-import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
+import org.apache.spark.sql.catalyst.plans.physical.{
+  Partitioning, SinglePartition, UnknownPartitioning}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.saltwise.SkewOptions
@@ -22,12 +23,14 @@ import org.apache.spark.sql.saltwise.sketch.{HotKeysOfTask, HotKeysSeen, KeyName
  * @param keys       the keys, the first columns of the child
  * @param aggregates the functions in Partial mode
  * @param memory     the bytes that the states and the waiting rows of a task may hold
+ * @param belowJoin  whether a join, which may drop rows, is between this and the aggregate
  */
 final case class CombineExec(
     keys: Seq[Attribute],
     aggregates: Seq[AggregateExpression],
     options: SkewOptions,
     memory: Long,
+    belowJoin: Boolean,
     child: SparkPlan)
   extends UnaryExecNode with ReportedOperator {
 
@@ -38,9 +41,12 @@ final case class CombineExec(
   override def output: Seq[Attribute] =
     child.output.take(keys.length) ++ child.output.drop(keys.length).map(_.withNullability(true))
 
-  // Rows that carry states have NULL in the columns that the child may be partitioned by.
-  override def outputPartitioning: Partitioning =
-    UnknownPartitioning(child.outputPartitioning.numPartitions)
+  // Rows that carry states have NULL in the other columns that the child may be partitioned by.
+  override def outputPartitioning: Partitioning = child.outputPartitioning match {
+    case one @ SinglePartition => one
+    case byKeys: Expression if byKeys.references.subsetOf(AttributeSet(keys)) => byKeys
+    case other => UnknownPartitioning(other.numPartitions)
+  }
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "rows" -> SQLMetrics.createMetric(sparkContext, "rows"),
@@ -58,14 +64,14 @@ final case class CombineExec(
   override protected def doExecute(): RDD[InternalRow] = {
     val (hotKeys, newNames) = (keysSeen, KeyNames.factory(keys, keys, conf))
     val (grouping, functions, columns, lists) = (keys, aggregates, child.output, makesLists)
-    val maxMemory = memory
+    val (maxMemory, mayFail) = (memory, belowJoin)
     val Seq(rows, combined, all, head, raw, saved, states, peak) =
       Seq("rows", "combined", "all", "head", "raw", "saved", "states", "peak").map(longMetric)
     child.execute().mapPartitionsWithIndex { (partition: Int, in: Iterator[InternalRow]) =>
       if (in.isEmpty) Iterator.empty else {
         val hot = new HotKeysOfTask(newNames())
         val out = new CombineIterator(
-          grouping, functions, lists, columns, maxMemory, partition, hot, in)
+          grouping, functions, lists, columns, maxMemory, mayFail, partition, hot, in)
         TaskContext.get().addTaskCompletionListener[Unit] { _ =>
           out.close()
           rows += out.rows
@@ -84,7 +90,7 @@ final case class CombineExec(
   }
 
   override def simpleString(maxFields: Int): String =
-    s"Combine ${keys.mkString("[", ", ", "]")}, $options"
+    s"Combine ${keys.mkString("[", ", ", "]")}, $options" + (if (belowJoin) ", below a join" else "")
 
   override protected def withNewChildInternal(c: SparkPlan): CombineExec = copy(child = c)
 }

@@ -25,6 +25,8 @@ import org.apache.spark.sql.saltwise.sketch.HotKeysOfTask
  *
  * @param lists     whether each state, and each result, keeps all of its rows
  * @param maxMemory the bytes that waiting rows and states may take
+ * @param mayFail   whether the arguments of a row may fail that stock Spark would not evaluate. Such
+ *                  a row is sent raw; so are all others, once there were [[MaxFailed]].
  * @param hot       collects the heaviest keys, with the rows of each that were combined
  */
 private final class CombineIterator(
@@ -33,10 +35,11 @@ private final class CombineIterator(
     lists: Boolean,
     input: Seq[Attribute],
     maxMemory: Long,
+    mayFail: Boolean,
     partition: Int,
     hot: HotKeysOfTask,
     in: Iterator[InternalRow])
-  extends MeasuredStates(keys, aggregates, input, partition) {
+  extends MeasuredStates(keys, aggregates, input, partition, mayFail) {
   import CombineIterator._
 
   // Keys are the same if the bytes of their groups are. Of texts that a collation compares as
@@ -131,7 +134,7 @@ private final class CombineIterator(
     }
   }
 
-  private def take(row: UnsafeRow): Unit = {
+  private def take(row: UnsafeRow): Unit = if (failed > MaxFailed) readyRow = row else {
     val group = groupAt(row)
     val hash = groups.hash(group)
     val entry = if (states.hot.size == 0) null else states.hot.find(hash.toInt, group)
@@ -172,8 +175,9 @@ private final class CombineIterator(
     new Entry(hash, key, group, emptyState(), key.getSizeInBytes + groupBytes + emptyBytes)
   }
 
-  private def update(entry: Entry, row: UnsafeRow): Unit = {
-    processRow(entry.state, row)
+  private def update(entry: Entry, row: UnsafeRow): Unit = if (!add(entry.state, row)) {
+    readyRow = row
+  } else {
     if (batchSize.rows != BatchSize.None) allRows += 1 else headRows += 1
     combined(entry, 1)
   }
@@ -303,13 +307,12 @@ private final class CombineIterator(
 
   /**
    * Combines the first rows of a run that are of this group, and returns their number. Mostly it is
-   * the whole run, but other keys may have the same hash.
+   * the whole run, but other keys may have the same hash, and the arguments of a row may fail.
    */
   private def combine(
       group: UnsafeRow, state: InternalRow, bucket: RowBucket, begin: Int, end: Int): Int = {
     var i = begin
-    while (i < end && groups.areSame(group, groupAt(bucket.read(i, row)))) {
-      processRow(state, row)
+    while (i < end && groups.areSame(group, groupAt(bucket.read(i, row))) && add(state, row)) {
       i += 1
     }
     i - begin
@@ -328,10 +331,12 @@ private final class CombineIterator(
         val hash = groups.hash(group)
         initializeBuffer(passingState)
         val n = combine(group, passingState, bucket, nextRow, end)
-        hot.note(hash, key, n, rows)
-        combinedRows += n
         nextRow += n
-        readyRow = stateRow(key, passingState)
+        if (n == 0) rawEnd = nextRow + 1 else {
+          hot.note(hash, key, n, rows)
+          combinedRows += n
+          readyRow = stateRow(key, passingState)
+        }
       }
     } else {
       nextRow = 0
@@ -368,4 +373,7 @@ private[saltwise] object CombineIterator {
    * more than the other keys of its slot.
    */
   private val Hot = 16
+
+  /** An error takes some 10 microseconds, so that these take a hundredth of a second. */
+  private val MaxFailed = 1000
 }

@@ -11,8 +11,9 @@ private[local] abstract class MeasuredStates(
     keys: Seq[Attribute],
     aggregates: Seq[AggregateExpression],
     input: Seq[Attribute],
-    partition: Int)
-  extends PartialStates(keys, aggregates, input, partition) {
+    partition: Int,
+    mayFail: Boolean)
+  extends PartialStates(keys, aggregates, input, partition, mayFail) {
   import MeasuredStates.MeasuredRows
 
   protected val keyOf: UnsafeProjection = UnsafeProjection.create(keys, input)
@@ -43,16 +44,16 @@ private[local] abstract class MeasuredStates(
     val empty = (keyOf(bucket.read(begin, row)).getSizeInBytes + emptyBytes).toDouble
     if (isFixed) StateCosts(batch.rowBytes, empty, 0, 0) else {
       val n = math.min(end - begin, math.max(MeasuredRows, (end - begin) / 4))
-      def add(from: Int, until: Int): Seq[Long] = {
-        for (i <- from until until) processRow(passingState, bucket.read(begin + i, row))
+      def grownWith(from: Int, until: Int): Seq[Long] = {
+        for (i <- from until until) add(passingState, bucket.read(begin + i, row))
         grownBy(passingState)
       }
       initializeBuffer(passingState)
       val fields = if (few) growingFields else emptySizes.indices.diff(singleFields)
       // What the first rows add may be more than what all others do, as in a set.
       val first = n / 4
-      val before = add(0, first)
-      val after = add(first, n)
+      val before = grownWith(0, first)
+      val after = grownWith(first, n)
       val added = fields.map(i => after(i) - (if (first == 0) 0L else before(i))).sum
       val perRow = math.max(0L, added).toDouble / (n - first)
       StateCosts(batch.rowBytes, empty, math.max(0.0, after.sum - n * perRow), perRow)

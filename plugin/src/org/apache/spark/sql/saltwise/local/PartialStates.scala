@@ -1,5 +1,7 @@
 package org.apache.spark.sql.saltwise.local
 
+import scala.util.control.NonFatal
+
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
@@ -8,12 +10,15 @@ import org.apache.spark.sql.types.BinaryType
 
 /**
  * Spark's own Partial for one state at a time: how a state begins, its size, and how it is sent.
+ *
+ * @param mayFail whether the arguments of a row may fail that stock Spark would not evaluate
  */
 private[local] abstract class PartialStates(
     keys: Seq[Attribute],
     aggregates: Seq[AggregateExpression],
     input: Seq[Attribute],
-    partition: Int)
+    partition: Int,
+    mayFail: Boolean)
   extends AggregationIterator(
     partition, Nil, input, aggregates, Nil, 0, Nil,
     (updates, schema) =>
@@ -55,6 +60,20 @@ private[local] abstract class PartialStates(
     initializeBuffer(state)
     state
   }
+
+  /** How many rows failed. An error takes long, so there must not be many. */
+  protected var failed = 0
+
+  /** Adds a row to a state. If its arguments fail, the state stays as it was, and it is false. */
+  protected def add(state: InternalRow, row: UnsafeRow): Boolean =
+    try {
+      processRow(state, row)
+      true
+    } catch {
+      case NonFatal(_) if mayFail =>
+        failed += 1
+        false
+    }
 
   private def fixedBytes: Int =
     UnsafeRow.calculateBitSetWidthInBytes(fields.length) + 8 * fields.length

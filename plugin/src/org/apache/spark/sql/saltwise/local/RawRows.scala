@@ -8,8 +8,8 @@ import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.types.{BinaryType, DataType, ObjectType}
 
 /**
- * The rows that a map task sends for the aggregates of `first`: the key, the columns that the
- * aggregates read, and a state.
+ * The rows that a map task sends for some aggregates: the key, the columns that the aggregates
+ * read, and a state.
  *
  * Only arguments travel, not the columns that they are computed from:
  * `percentile_approx(length(body), 0.5) FILTER (WHERE ok)` sends the length and the filter. The
@@ -20,9 +20,8 @@ import org.apache.spark.sql.types.{BinaryType, DataType, ObjectType}
  * and the others are constants. An object of the JVM, which typed aggregators take, never does.
  *
  * @param keys       the keys
- * @param columns    the expressions that make these rows from the rows of `first`, without the
- *                   state
- * @param aggregates the functions of `first`, in terms of these rows
+ * @param columns    the expressions that make these rows from the input, without the state
+ * @param aggregates the functions, in terms of these rows
  * @param noState    the last column, in a raw row: NULL in place of the states of all functions
  */
 final case class RawRows(
@@ -35,10 +34,16 @@ final case class RawRows(
 }
 
 object RawRows {
-  def apply(first: BaseAggregateExec): RawRows = {
-    val keys = first.groupingExpressions.map(_.toAttribute)
-    val columns = new Columns(first)
-    val aggregates = first.aggregateExpressions.map { aggregate =>
+  def apply(first: BaseAggregateExec): RawRows =
+    apply(first.groupingExpressions, first.aggregateExpressions, first.child.outputSet)
+
+  /** The rows for aggregates over `input`. */
+  def apply(
+      grouping: Seq[NamedExpression],
+      functions: Seq[AggregateExpression],
+      input: AttributeSet): RawRows = {
+    val columns = new Columns(grouping, input)
+    val aggregates = functions.map { aggregate =>
       val function = aggregate.aggregateFunction match {
         case function: ImperativeAggregate => withFirstArgument(function, aggregate.filter, columns)
         case function => function
@@ -47,8 +52,8 @@ object RawRows {
       aggregate.copy(read, filter = aggregate.filter.map(columns.as))
     }
     RawRows(
-      keys,
-      first.groupingExpressions ++ columns.all,
+      grouping.map(_.toAttribute),
+      grouping ++ columns.all,
       aggregates,
       Alias(Literal(null, BinaryType), "state")())
   }
@@ -67,11 +72,9 @@ object RawRows {
   private def isObject(dataType: DataType): Boolean = dataType.isInstanceOf[ObjectType]
 
   /** The columns of the rows, beside the keys. */
-  private final class Columns(first: BaseAggregateExec) {
-    private val plainKeys =
-      AttributeSet(first.groupingExpressions.collect { case key: Attribute => key })
-    private val keys = AttributeSet(first.groupingExpressions.map(_.toAttribute))
-    private val input = first.child.outputSet
+  private final class Columns(grouping: Seq[NamedExpression], input: AttributeSet) {
+    private val plainKeys = AttributeSet(grouping.collect { case key: Attribute => key })
+    private val keys = AttributeSet(grouping.map(_.toAttribute))
     private val added = mutable.LinkedHashMap.empty[Expression, NamedExpression]
 
     def all: Seq[NamedExpression] = added.values.toSeq

@@ -82,7 +82,9 @@ final case class RewriteSkewGroupBys(adaptive: Boolean) extends Rule[SparkPlan] 
     } else {
       val project = ProjectExec(raw.columns :+ raw.noState, stock.rows)
       val memory = conf.getConf(SaltwiseConf.LocalMemory)
-      (CombineExec(raw.keys, raw.aggregates, options, memory, project), UpdateOrMerge(raw))
+      val combine =
+        CombineExec(raw.keys, raw.aggregates, options, memory, belowJoin = false, project)
+      (combine, UpdateOrMerge(raw))
     }
     val sliced = adaptive && options.strategy != Local
     val workers = if (options.workersGiven) options.workers else stock.workers

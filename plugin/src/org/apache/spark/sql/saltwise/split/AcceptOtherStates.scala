@@ -17,8 +17,8 @@ import org.apache.spark.sql.saltwise.local.CombineExec
  * map task writes stands for all of its rows of this key, in either run, and all of it is in the
  * one partition that is the key's hash. A reducer or a slice reads such a partition of a map task
  * as a whole, from one run: parts by content are made where there is no Combine. So it makes no
- * difference to a reducer which run it reads. Where the rows themselves may differ,
- * [[org.apache.spark.sql.saltwise.plan.SkewAggregation]] leaves the aggregate to Spark.
+ * difference to a reducer which run it reads. The same holds below a join, which is by columns of
+ * the key. Where the rows themselves may differ, the aggregate is left to Spark.
  */
 object AcceptOtherStates extends Rule[SparkPlan] {
   override def apply(plan: SparkPlan): SparkPlan = {
@@ -33,8 +33,9 @@ object AcceptOtherStates extends Rule[SparkPlan] {
     plan
   }
 
-  private def carriesStates(exchange: ShuffleExchangeExec): Boolean =
-    exchange.child.exists(_.isInstanceOf[SlicedPartitionsExec]) ||
-      (exchange.child.isInstanceOf[CombineExec] &&
-        exchange.outputPartitioning.isInstanceOf[CountingPartitioning])
+  private def carriesStates(exchange: ShuffleExchangeExec): Boolean = exchange.child match {
+    case combine: CombineExec =>
+      combine.belowJoin || exchange.outputPartitioning.isInstanceOf[CountingPartitioning]
+    case other => other.exists(_.isInstanceOf[SlicedPartitionsExec])
+  }
 }

@@ -1,0 +1,133 @@
+package org.apache.spark.sql.saltwise.join
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
+import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys
+import org.apache.spark.sql.catalyst.plans._
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.saltwise.SaltwiseConf
+import org.apache.spark.sql.saltwise.compat.SparkCompat
+import org.apache.spark.sql.saltwise.local.RawRows
+import org.apache.spark.sql.saltwise.plan.{GroupingKeys, SkewGroupByHint}
+import org.apache.spark.sql.saltwise.routing.StableColumns
+
+/**
+ * A plan whose rows carry states.
+ *
+ * @param rows the columns of these rows
+ */
+private[join] final case class Sunk(plan: LogicalPlan, rows: RawRows) {
+
+  /** What the upper step reads beside the columns that anything else reads. */
+  def read: AttributeSet = AttributeSet(rows.aggregates.flatMap(_.references)) + rows.state
+}
+
+/**
+ * Finds the lowest shuffled join below an aggregate, on the side of its arguments, and combines the
+ * rows below it. A side that is broadcast is passed by: there is no exchange to save.
+ */
+private[join] final class SinksAggregate(conf: SQLConf) {
+
+  /**
+   * The plan with combined rows in it. None if there is no place for them.
+   *
+   * @param needed    the columns of `plan` that must stay as they are
+   * @param functions the aggregates, in terms of `plan`
+   */
+  def below(
+      plan: LogicalPlan,
+      needed: AttributeSet,
+      functions: Seq[AggregateExpression]): Option[Sunk] = plan match {
+    case hint: SkewGroupByHint =>
+      below(hint.child, needed, functions)
+        .map(sunk => sunk.copy(plan = hint.withNewChildren(Seq(sunk.plan))))
+
+    case Project(columns, child) if columns.forall(_.deterministic) =>
+      val kept = columns.filter(column => needed.contains(column.toAttribute))
+      val values = AttributeMap(columns.collect { case alias: Alias =>
+        alias.toAttribute -> alias.child
+      })
+      val inlined = functions.map(_.transform {
+        case column: Attribute => values.getOrElse(column, column)
+      }.asInstanceOf[AggregateExpression])
+      if (!inlined.forall(Sinks(_))) None
+      else below(child, AttributeSet(kept.flatMap(_.references)), inlined).map { sunk =>
+        val passed = sunk.read -- AttributeSet(kept.collect { case column: Attribute => column })
+        sunk.copy(plan = Project(kept ++ passed.toSeq, sunk.plan))
+      }
+
+    case filter @ Filter(condition, child) if condition.deterministic =>
+      below(child, needed ++ condition.references, functions)
+        .map(sunk => sunk.copy(plan = filter.copy(child = sunk.plan)))
+
+    case join: Join if join.condition.forall(_.deterministic) =>
+      val read = needed ++ AttributeSet(join.condition.toSeq)
+      sidesOf(join, AttributeSet(functions)).flatMap { side =>
+        val neededHere = AttributeSet(read.filter(side.outputSet.contains))
+        below(side, neededHere, functions)
+          .orElse(if (isShuffled(join)) combined(side, neededHere, functions) else None)
+          .map(sunk => sunk.copy(plan = join.withNewChildren(join.children.map {
+            case child if child eq side => sunk.plan
+            case other => other
+          })))
+      }.headOption
+
+    case _ => None
+  }
+
+  /** The sides that have all arguments and whose rows all keep their columns in the join. */
+  private def sidesOf(join: Join, arguments: AttributeSet): Seq[LogicalPlan] = {
+    val sides = join.joinType match {
+      case Inner => Seq(join.left, join.right).sortBy(-_.stats.sizeInBytes)
+      case LeftOuter | LeftSemi | LeftAnti | ExistenceJoin(_) => Seq(join.left)
+      case RightOuter => Seq(join.right)
+      case _ => Nil
+    }
+    sides.filter(side => arguments.subsetOf(side.outputSet))
+  }
+
+  /** Whether Spark sends the rows of both sides by the keys of the join, as far as it is known. */
+  private def isShuffled(join: Join): Boolean = {
+    def isBroadcast(side: LogicalPlan, hint: Option[HintInfo]): Boolean =
+      hint.flatMap(_.strategy) match {
+        case Some(strategy) => strategy == BROADCAST
+        case None => side.stats.sizeInBytes <= conf.autoBroadcastJoinThreshold
+      }
+    val right = join.joinType match {
+      case RightOuter => false
+      case _ => isBroadcast(join.right, join.hint.rightHint)
+    }
+    val left = join.joinType match {
+      case Inner | RightOuter => isBroadcast(join.left, join.hint.leftHint)
+      case _ => false
+    }
+    !left && !right && ExtractEquiJoinKeys.unapply(join).isDefined
+  }
+
+  private def combined(
+      side: LogicalPlan,
+      needed: AttributeSet,
+      functions: Seq[AggregateExpression]): Option[Sunk] = {
+    val keys = side.output.filter(needed.contains)
+    val isUnique = side.distinctKeys.exists(_.subsetOf(ExpressionSet(keys)))
+    // Equal texts of a collation differ in their bytes, and stock Spark shows one of them.
+    val isCollated = keys.exists(key => GroupingKeys.isCollated(key.dataType))
+    // A task that runs again may send other states for the same rows, and Spark would compare them.
+    val mayDiffer = SparkCompat.checksRows(conf) && !StableColumns.staysInPlace(side) &&
+      !(conf.adaptiveExecutionEnabled && StableColumns.sameRows(side))
+    if (keys.isEmpty || isUnique || isCollated || mayDiffer ||
+        side.stats.sizeInBytes <= conf.getConf(SaltwiseConf.SmallInput)) None
+    else {
+      val raw = RawRows(keys, functions, side.outputSet)
+      // In a row that carries a state, these are NULL.
+      val columns = AttributeMap(raw.columns.drop(keys.length).map { column =>
+        column.toAttribute -> column.toAttribute.withNullability(true)
+      })
+      val rows = raw.copy(aggregates = raw.aggregates.map(_.transform {
+        case column: Attribute => columns.getOrElse(column, column)
+      }.asInstanceOf[AggregateExpression]))
+      Some(Sunk(CombinedRows(rows, side), rows))
+    }
+  }
+}

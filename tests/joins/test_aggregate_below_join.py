@@ -1,0 +1,224 @@
+"""An aggregate over a join is made in two steps, below the join and above it, and gives the answers of stock Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from tests.agree import lines_of_saltwise, plan_text
+
+if TYPE_CHECKING:
+    from tests.agree import Agree, WithConf
+
+SALES = """
+    SELECT IF(id % 10 < 5, 7, pmod(xxhash64(id), 900)) AS k, IF(id % 11 = 0, NULL, id % 13) AS g, id % 1000 AS v,
+        CAST(id % 97 AS STRING) AS s, id / 8D AS d, CAST(id % 1000 / 10 AS DECIMAL(7, 2)) AS price,
+        CAST(pmod(id, 7) AS INT) AS i, id % 2 = 0 AS t, IF(id % 17 = 0, NULL, id % 5) AS j
+    FROM range(0, 20000, 1, 3)
+    UNION ALL SELECT NULL, id % 3, id, 'null', 1D, 2, 3, true, NULL FROM range(0, 50, 1, 1)"""
+SHOPS = """
+    SELECT IF(id % 50 = 0, NULL, id % 800) AS k, id % 6 AS c, concat('name', id % 20) AS name, id % 3 AS x
+    FROM range(0, 1200, 1, 2)"""
+DAYS = "SELECT id AS j, id % 2 AS week FROM range(0, 4, 1, 1)"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tables(spark: SparkSession, with_conf: WithConf, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    views = {"sales": SALES, "shops": SHOPS, "days": DAYS}
+    for name, rows in views.items():
+        path = str(tmp_path_factory.mktemp(name))
+        spark.sql(rows).write.mode("overwrite").parquet(path)
+        spark.read.parquet(path).createOrReplaceTempView(name)
+    with with_conf({"spark.sql.autoBroadcastJoinThreshold": -1, "spark.saltwise.auto.smallInput": 0}):
+        yield
+    for name in views:
+        spark.catalog.dropTempView(name)
+
+
+def combined(spark: SparkSession, query: str, with_conf: WithConf) -> list[str]:
+    """The keys by which rows are combined below joins, as EXPLAIN shows them."""
+    with with_conf({"spark.saltwise.enabled": True}):
+        lines = lines_of_saltwise(plan_text(spark.sql(query)))
+    return [line.split("]")[0] + "]" for line in lines if line.endswith("below a join")]
+
+
+JOINED = "FROM sales JOIN shops ON sales.k = shops.k"
+# Each with the keys of the lower step.
+QUERIES = {
+    "a column of the other side": (f"SELECT c, sum(v), count(*), count(g) {JOINED} GROUP BY c", "[k]"),
+    "the key of the join": (f"SELECT sales.k, sum(v), count(*) {JOINED} GROUP BY sales.k", "[k]"),
+    "the key of the other side": (f"SELECT shops.k, max(s) {JOINED} GROUP BY shops.k", "[k]"),
+    "columns of both sides": (f"SELECT c, g, avg(v), min(s) {JOINED} GROUP BY c, g", "[k, g]"),
+    "a computed key": (f"SELECT c + i AS ci, sum(v) {JOINED} GROUP BY c + i", "[k, i]"),
+    "no key": (f"SELECT sum(v), count(*), max(d) {JOINED}", "[k]"),
+    "no key, no rows": (f"SELECT sum(v), count(*), max(d) {JOINED} WHERE c > 100", "[k]"),
+    "count alone": (f"SELECT c, count(*) {JOINED} GROUP BY c", "[k]"),
+    "constants": (f"SELECT c, sum(1), max('x'), count(1), avg(2), min(v) {JOINED} GROUP BY c", "[k]"),
+    "computed arguments": (f"SELECT c, sum(v * 2 + i), max(upper(s)) {JOINED} GROUP BY c", "[k]"),
+    "filters": (
+        f"SELECT c, sum(v) FILTER (WHERE t), count(*) FILTER (WHERE g > 3), min(s) FILTER (WHERE NOT t) {JOINED} "
+        "GROUP BY c",
+        "[k]",
+    ),
+    "having": (f"SELECT c, sum(v) AS total {JOINED} GROUP BY c HAVING count(*) > 10 AND max(i) > 2", "[k]"),
+    "an argument that is a key too": (f"SELECT c, g, sum(g), max(sales.k) {JOINED} GROUP BY c, g", "[k, g]"),
+    "decimals": (f"SELECT c, sum(price), avg(price), max(price), sum(price * i) {JOINED} GROUP BY c", "[k]"),
+    "moments": (f"SELECT c, round(stddev(v), 6), round(corr(v, i), 6) {JOINED} GROUP BY c", "[k]"),
+    "bits": (f"SELECT c, bit_and(i), bit_or(i), bit_xor(i), bool_and(t), every(t), any(t) {JOINED} GROUP BY c", "[k]"),
+    "sets": (f"SELECT c, sort_array(collect_set(s)), sum(v) {JOINED} GROUP BY c", "[k]"),
+    "lists": (f"SELECT c, sort_array(collect_list(i)) {JOINED} GROUP BY c", "[k]"),
+    "percentiles": (f"SELECT c, percentile(v, 0.3), percentile_approx(v, 0.5, 100000) {JOINED} GROUP BY c", "[k]"),
+    "a sketch": (f"SELECT c, approx_count_distinct(v) {JOINED} GROUP BY c", "[k]"),
+    "max_by": (f"SELECT c, max_by(v, d), min_by(s, d) {JOINED} GROUP BY c", "[k]"),
+    "mode": (f"SELECT c, mode(IF(v < 3, 1, 2)) {JOINED} GROUP BY c", "[k]"),
+    "left outer": (
+        "SELECT c, sum(v), count(*) FROM sales LEFT JOIN shops ON sales.k = shops.k GROUP BY c", "[k]"
+    ),
+    "left outer with a condition": (
+        "SELECT c, sum(v), count(*) FROM sales LEFT JOIN shops ON sales.k = shops.k AND x > 0 AND i < c GROUP BY c",
+        "[k, i]",
+    ),
+    "right outer": ("SELECT c, sum(v), count(*) FROM shops RIGHT JOIN sales ON sales.k = shops.k GROUP BY c", "[k]"),
+    "semi": ("SELECT g, sum(v), count(*) FROM sales LEFT SEMI JOIN shops ON sales.k = shops.k GROUP BY g", "[k, g]"),
+    "anti": ("SELECT g, sum(v), count(*) FROM sales LEFT ANTI JOIN shops ON sales.k = shops.k GROUP BY g", "[k, g]"),
+    "exists": (
+        "SELECT g, sum(v) FROM sales WHERE EXISTS (SELECT 1 FROM shops WHERE shops.k = sales.k AND c > 1) GROUP BY g",
+        "[k, g]",
+    ),
+    "not in": ("SELECT g, sum(v) FROM sales WHERE j NOT IN (SELECT j FROM days) GROUP BY g", None),
+    "two keys": ("SELECT c, sum(v) FROM sales JOIN shops ON sales.k = shops.k AND i = x GROUP BY c", "[k, i]"),
+    "another condition": (f"SELECT c, sum(v) {JOINED} AND i < x + 2 GROUP BY c", "[k, i]"),
+    "a filter above": (f"SELECT c, sum(v) {JOINED} WHERE i > c OR name = 'name3' GROUP BY c", "[k, i]"),
+    "two joins": (f"SELECT c, week, sum(v), count(*) {JOINED} JOIN days ON sales.j = days.j GROUP BY c, week", "[k, j]"),
+    "a join of the other side": (
+        "SELECT week, sum(v) FROM sales JOIN (SELECT k, days.week FROM shops JOIN days ON shops.c = days.j) o "
+        "ON sales.k = o.k GROUP BY week",
+        "[k]",
+    ),
+    "a table with itself": (
+        "SELECT b.g, sum(a.v) FROM sales a JOIN (SELECT * FROM sales WHERE d < 20) b ON a.k = b.k GROUP BY b.g",
+        "[k]",
+    ),
+    "an aggregate below": (
+        "SELECT m, count(*), sum(n) FROM (SELECT k, i, sum(v) AS m, count(*) AS n FROM sales GROUP BY k, i) a "
+        "JOIN shops ON a.k = shops.k GROUP BY m",
+        None,
+    ),
+    "an aggregate above": (
+        f"SELECT total % 3, count(*) FROM (SELECT c, sales.k, sum(v) AS total {JOINED} GROUP BY c, sales.k) "
+        "GROUP BY total % 3",
+        "[k]",
+    ),
+    "a union above": (
+        f"SELECT c, sum(v) {JOINED} GROUP BY c UNION ALL SELECT x, max(v) {JOINED} GROUP BY x",
+        "[k]",
+    ),
+    "a column of a generator": (
+        "SELECT c, sum(e) FROM (SELECT k, explode(array(v, i)) AS e FROM sales) s JOIN shops ON s.k = shops.k GROUP BY c",
+        "[k]",
+    ),
+    "texts as keys": (
+        "SELECT c, sum(v) FROM sales JOIN (SELECT CAST(k AS STRING) AS k, c FROM shops) o ON sales.s = o.k GROUP BY c",
+        "[s]",
+    ),
+    "floats as keys": (
+        "SELECT c, sum(v) FROM (SELECT IF(i = 0, -0D, k / 1D) AS f, v FROM sales) a "
+        "JOIN (SELECT k / 1D AS f, c FROM shops) o ON a.f = o.f GROUP BY c",
+        "[f]",
+    ),
+    "a window above": (
+        f"SELECT c, total, rank() OVER (ORDER BY total) FROM (SELECT c, sum(v) AS total {JOINED} GROUP BY c)", "[k]"
+    ),
+    "chance below": (
+        "SELECT c, count(r > 0) FROM (SELECT *, rand(1) AS r FROM sales) a JOIN shops ON a.k = shops.k GROUP BY c", "[k]"
+    ),
+    "rollup": (f"SELECT c, x, sum(v), grouping(c) {JOINED} GROUP BY ROLLUP (c, x)", None),
+}
+LEFT = {
+    "DISTINCT": f"SELECT c, count(DISTINCT v), sum(v) {JOINED} GROUP BY c",
+    "arguments of both sides": f"SELECT c, sum(v + x) {JOINED} GROUP BY c",
+    "functions of both sides": f"SELECT c, sum(v), max(x) {JOINED} GROUP BY c",
+    "the side with NULLs": "SELECT x, sum(v), count(*) FROM shops LEFT JOIN sales ON sales.k = shops.k GROUP BY x",
+    "both sides with NULLs": "SELECT c, sum(v) FROM shops FULL JOIN sales ON sales.k = shops.k GROUP BY c",
+    "the first row": f"SELECT c, count(first) FROM (SELECT c, first(v) AS first {JOINED} GROUP BY c) GROUP BY c",
+    "unique rows": "SELECT c, sum(n) FROM (SELECT k, count(*) AS n FROM sales GROUP BY k) a JOIN shops ON a.k = shops.k "
+    "GROUP BY c",
+    "no equal columns": "SELECT c, count(*) FROM sales JOIN days ON sales.v < days.j JOIN shops ON x = c GROUP BY c",
+}
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("name", QUERIES)
+def test_aggregates_below_a_join_give_the_same_answers(agree: Agree, name: str) -> None:
+    agree.auto(QUERIES[name][0])
+
+
+@pytest.mark.parametrize("name", [name for name, (_, keys) in QUERIES.items() if keys])
+def test_rows_are_combined_by_all_that_the_plan_reads_above(spark: SparkSession, with_conf: WithConf, name: str) -> None:
+    query, keys = QUERIES[name]
+    assert set(combined(spark, query, with_conf)) == {f"Combine {keys}"}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_may_not_be_aggregated_below_a_join_is_not(
+    agree: Agree, spark: SparkSession, with_conf: WithConf, name: str
+) -> None:
+    assert combined(spark, LEFT[name], with_conf) == []
+    agree.auto(LEFT[name])
+
+
+@pytest.mark.parametrize("name", ["a column of the other side", "left outer", "two joins"])
+def test_without_adaptive_execution_the_answers_are_the_same(agree: Agree, with_conf: WithConf, name: str) -> None:
+    with with_conf({"spark.sql.adaptive.enabled": False}):
+        agree.auto(QUERIES[name][0] + " -- not adaptive")
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [
+        {"spark.saltwise.join.combine": False},
+        {"spark.saltwise.strategy": "split"},
+        {"spark.saltwise.auto.smallInput": "1g"},
+        {"spark.sql.autoBroadcastJoinThreshold": "1g"},
+    ],
+    ids=["off", "another strategy", "a small input", "a broadcast"],
+)
+def test_nothing_is_combined_below_a_join_with(spark: SparkSession, with_conf: WithConf, conf: dict[str, Any]) -> None:
+    with with_conf(conf):
+        assert combined(spark, QUERIES["a column of the other side"][0], with_conf) == []
+
+
+# Stock Spark never computes these for the rows of key 7, which meet no shop.
+ABSENT = "JOIN (SELECT * FROM shops WHERE k <> 7) o ON sales.k = o.k"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "sum(10 / IF(sales.k = 7, 0, 1))",
+        "sum(CAST(IF(sales.k = 7, 'x', s) AS INT))",
+        "sum(IF(sales.k = 7, 9223372036854775807, v))",
+        "max(element_at(array(1), IF(sales.k = 7, 5, 1)))",
+        "sort_array(collect_set(10 / IF(sales.k = 7, 0, i + 1)))",
+        "count(*) FILTER (WHERE 10 / IF(sales.k = 7, 0, 1) > 1)",
+    ],
+)
+def test_an_error_in_rows_that_the_join_drops_is_none(agree: Agree, with_conf: WithConf, call: str) -> None:
+    with with_conf({"spark.sql.ansi.enabled": True}):
+        agree.auto(f"SELECT c, {call} FROM sales {ABSENT} GROUP BY c")
+
+
+def test_an_error_in_rows_that_the_join_keeps_is_that_of_spark(spark: SparkSession, with_conf: WithConf) -> None:
+    query = f"SELECT c, sum(10 / (v - 5)) {JOINED} GROUP BY c"
+    raised = []
+    for enabled in (False, True):
+        with (
+            with_conf({"spark.sql.ansi.enabled": True, "spark.saltwise.enabled": enabled}),
+            pytest.raises(PySparkException) as error,
+        ):
+            spark.sql(query).collect()
+        raised.append(str(error.value).split("]")[0])
+    assert raised[0] == raised[1]
