@@ -2,6 +2,7 @@
 
 PLANS = {
     "Combine": "Combine [",
+    "Combine below a join": ", below a join",
     "SkewSplit": "SkewSplit",
     "SlicedPartitions": "SlicedPartitions",
     "SkewRoute": "SkewRoute",

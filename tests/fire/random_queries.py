@@ -707,7 +707,9 @@ def started() -> SparkSession:
     return spark
 
 
-def check(spark: SparkSession, seed: int, numbers: range, by_turns: bool = False) -> tuple[Counter[str], list[str]]:
+def check(
+    spark: SparkSession, seed: int, numbers: range, by_turns: bool = False, makes: type[Generator] = Generator
+) -> tuple[Counter[str], list[str]]:
     """Run queries on all sides, or by turns on one of ours; return what ran, and what differed."""
     spark_4 = not spark.version.startswith("3.")
     register(spark)
@@ -719,7 +721,7 @@ def check(spark: SparkSession, seed: int, numbers: range, by_turns: bool = False
             block = number // BLOCK
             made = tables(seed, block, spark_4)
             make_views(spark, made)
-        generator = Generator(seed, number, [table.columns for table in made], spark_4)
+        generator = makes(seed, number, [table.columns for table in made], spark_4)
         query, shared, stock = generator.query(), generator.confs(), generator.stock()
         if query.reading in SAME_LAYOUT:  # a number of partitions that the user gives is another layout
             shared |= LAYOUT
@@ -754,7 +756,7 @@ def check(spark: SparkSession, seed: int, numbers: range, by_turns: bool = False
     return counts, wrong
 
 
-def main() -> int:
+def main(makes: type[Generator] = Generator) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--queries", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
@@ -764,7 +766,7 @@ def main() -> int:
     end = given.first + given.queries
     counts: Counter[str] = Counter()
     for first in range(given.first, end, BLOCK):
-        found, wrong = check(spark, given.seed, range(first, min(first + BLOCK, end)))
+        found, wrong = check(spark, given.seed, range(first, min(first + BLOCK, end)), makes=makes)
         counts.update(found)
         print("".join(f"{text}\n\n" for text in wrong), end="", file=sys.stderr, flush=True)
     print(json.dumps({**counts, "seed": given.seed, "first": given.first, "spark": spark.version}))

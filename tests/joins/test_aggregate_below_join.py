@@ -222,3 +222,29 @@ def test_an_error_in_rows_that_the_join_keeps_is_that_of_spark(spark: SparkSessi
             spark.sql(query).collect()
         raised.append(str(error.value).split("]")[0])
     assert raised[0] == raised[1]
+
+
+@pytest.mark.parametrize("adaptive", [True, False])
+def test_rows_that_lie_by_the_key_of_the_join_are_not_combined(
+    agree: Agree, spark: SparkSession, with_conf: WithConf, adaptive: bool
+) -> None:
+    for name in ("sales", "shops"):
+        by_key = spark.table(name).write.bucketBy(4, "k").sortBy("k").mode("overwrite")
+        by_key.saveAsTable(f"{name}_by_key")
+    query = QUERIES["a column of the other side"][0].replace("sales", "sales_by_key").replace("shops", "shops_by_key")
+    with with_conf({"spark.sql.adaptive.enabled": adaptive}):
+        assert combined(spark, query, with_conf) == []
+        agree.auto(query)
+        with with_conf({"spark.saltwise.enabled": True}):
+            assert "Exchange hashpartitioning(k" not in plan_text(spark.sql(query))
+    for name in ("sales", "shops"):
+        spark.sql(f"DROP TABLE {name}_by_key")
+
+
+@pytest.mark.parametrize("hint", ["BROADCAST(shops)", "MERGE(shops)", "SHUFFLE_HASH(shops)", "SHUFFLE_HASH(sales)"])
+def test_the_hint_of_a_join_tells_whether_rows_are_combined(
+    agree: Agree, spark: SparkSession, with_conf: WithConf, hint: str
+) -> None:
+    query = QUERIES["a column of the other side"][0].replace("SELECT", f"SELECT /*+ {hint} */")
+    assert bool(combined(spark, query, with_conf)) == ("BROADCAST" not in hint)
+    agree.auto(query)

@@ -5,7 +5,8 @@ import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan}
 import org.apache.spark.sql.saltwise.compat.SparkLinks
-import org.apache.spark.sql.saltwise.join.{LastRules, PlanCombinedRows}
+import org.apache.spark.sql.saltwise.join.{
+  DropIdleCombine, LastRules, PlanCombinedRows}
 import org.apache.spark.sql.saltwise.placement.{ObservePlacement, PlaceGroups, PlanPlaced}
 import org.apache.spark.sql.saltwise.plan._
 import org.apache.spark.sql.saltwise.report.FollowQueries
@@ -66,6 +67,7 @@ class SaltwiseExtensions extends (SparkSessionExtensions => Unit) {
     // After Spark has placed the exchanges of an adaptive plan, and again after each of its stages.
     extensions.injectQueryStagePrepRule(_ =>
       new Guarded("RewriteSkewGroupBys")(RewriteSkewGroupBys(adaptive = true)))
+    extensions.injectQueryStagePrepRule(_ => new Guarded("DropIdleCombine")(DropIdleCombine))
     extensions.injectQueryStagePrepRule(_ =>
       new Guarded("SplitSkewedPartitions")(SplitSkewedPartitions))
     // After each of those stages.
@@ -79,6 +81,7 @@ class SaltwiseExtensions extends (SparkSessionExtensions => Unit) {
     // An adaptive plan has no aggregate left to rewrite here.
     extensions.injectColumnar(_ =>
       new AtTheEnd("RewriteSkewGroupBys")(RewriteSkewGroupBys(adaptive = false)))
+    extensions.injectColumnar(_ => new AtTheEnd("DropIdleCombine")(DropIdleCombine))
   }
 
   private class AtTheEnd(part: String)(make: => Rule[SparkPlan]) extends ColumnarRule {
