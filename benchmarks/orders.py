@@ -127,19 +127,23 @@ TABLE = [
 
 
 def cells() -> list[Cell]:
+    values = covering([list(column) for column in (ORDERS, KEYS, ROWS, FUNCTIONS, TYPES)])
+    return sorted({Cell(*cell) for cell in values}, key=lambda cell: cell.name)
+
+
+def covering(values: list[list[str]]) -> list[list[str]]:
     """Cells in which all pairs of values occur. Each cell is the one of many with the most pairs that are new."""
-    values: list[list[str]] = [list(column) for column in (ORDERS, KEYS, ROWS, FUNCTIONS, TYPES)]
     pairs = {
         (i, a, j, b) for i, j in itertools.combinations(range(len(values)), 2) for a in values[i] for b in values[j]
     }
     rng = np.random.default_rng(7)
-    found = []
+    found: list[list[str]] = []
     while pairs:
         tried = [[str(rng.choice(column)) for column in values] for _ in range(300)]
         best = max(tried, key=lambda cell: len(pairs & pairs_of(cell)))
         pairs -= pairs_of(best)
-        found.append(Cell(*best))
-    return sorted(set(found), key=lambda cell: cell.name)
+        found.append(best)
+    return found
 
 
 def pairs_of(cell: list[str]) -> set[tuple[int, str, int, str]]:

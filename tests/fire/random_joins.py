@@ -30,7 +30,9 @@ class JoinGenerator(Generator):
     def query(self) -> Query:
         joined, arguments = self.over_join(1)
         columns = [column for column in joined.columns if not joined.columns[column].holds("map")]
-        keys = [self.key(c, joined.columns[c])[0] for c in self.random.sample(columns, self.random.choice([0, 1, 1, 2]))]
+        keys = [
+            self.key(c, joined.columns[c])[0] for c in self.random.sample(columns, self.random.choice([0, 1, 1, 2]))
+        ]
         if self.random.random() < 0.1:
             arguments = joined
         calls = [self.call(arguments) for _ in range(self.random.choice([1, 2, 2, 3]))]
@@ -49,10 +51,7 @@ class JoinGenerator(Generator):
             arguments = one
         other = self.side()
         pairs = [
-            (a, b)
-            for a in self.of(one, *JOINED)
-            for b in self.of(other, *JOINED)
-            if one.columns[a] == other.columns[b]
+            (a, b) for a in self.of(one, *JOINED) for b in self.of(other, *JOINED) if one.columns[a] == other.columns[b]
         ]
         left, right = self.random.choice(pairs)
         condition = f"{left} = {right}"

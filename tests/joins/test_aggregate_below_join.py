@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -74,9 +76,7 @@ QUERIES = {
     "a sketch": (f"SELECT c, approx_count_distinct(v) {JOINED} GROUP BY c", "[k]"),
     "max_by": (f"SELECT c, max_by(v, d), min_by(s, d) {JOINED} GROUP BY c", "[k]"),
     "mode": (f"SELECT c, mode(IF(v < 3, 1, 2)) {JOINED} GROUP BY c", "[k]"),
-    "left outer": (
-        "SELECT c, sum(v), count(*) FROM sales LEFT JOIN shops ON sales.k = shops.k GROUP BY c", "[k]"
-    ),
+    "left outer": ("SELECT c, sum(v), count(*) FROM sales LEFT JOIN shops ON sales.k = shops.k GROUP BY c", "[k]"),
     "left outer with a condition": (
         "SELECT c, sum(v), count(*) FROM sales LEFT JOIN shops ON sales.k = shops.k AND x > 0 AND i < c GROUP BY c",
         "[k, i]",
@@ -92,7 +92,10 @@ QUERIES = {
     "two keys": ("SELECT c, sum(v) FROM sales JOIN shops ON sales.k = shops.k AND i = x GROUP BY c", "[k, i]"),
     "another condition": (f"SELECT c, sum(v) {JOINED} AND i < x + 2 GROUP BY c", "[k, i]"),
     "a filter above": (f"SELECT c, sum(v) {JOINED} WHERE i > c OR name = 'name3' GROUP BY c", "[k, i]"),
-    "two joins": (f"SELECT c, week, sum(v), count(*) {JOINED} JOIN days ON sales.j = days.j GROUP BY c, week", "[k, j]"),
+    "two joins": (
+        f"SELECT c, week, sum(v), count(*) {JOINED} JOIN days ON sales.j = days.j GROUP BY c, week",
+        "[k, j]",
+    ),
     "a join of the other side": (
         "SELECT week, sum(v) FROM sales JOIN (SELECT k, days.week FROM shops JOIN days ON shops.c = days.j) o "
         "ON sales.k = o.k GROUP BY week",
@@ -130,10 +133,12 @@ QUERIES = {
         "[f]",
     ),
     "a window above": (
-        f"SELECT c, total, rank() OVER (ORDER BY total) FROM (SELECT c, sum(v) AS total {JOINED} GROUP BY c)", "[k]"
+        f"SELECT c, total, rank() OVER (ORDER BY total) FROM (SELECT c, sum(v) AS total {JOINED} GROUP BY c)",
+        "[k]",
     ),
     "chance below": (
-        "SELECT c, count(r > 0) FROM (SELECT *, rand(1) AS r FROM sales) a JOIN shops ON a.k = shops.k GROUP BY c", "[k]"
+        "SELECT c, count(r > 0) FROM (SELECT *, rand(1) AS r FROM sales) a JOIN shops ON a.k = shops.k GROUP BY c",
+        "[k]",
     ),
     "rollup": (f"SELECT c, x, sum(v), grouping(c) {JOINED} GROUP BY ROLLUP (c, x)", None),
 }
@@ -157,7 +162,9 @@ def test_aggregates_below_a_join_give_the_same_answers(agree: Agree, name: str) 
 
 
 @pytest.mark.parametrize("name", [name for name, (_, keys) in QUERIES.items() if keys])
-def test_rows_are_combined_by_all_that_the_plan_reads_above(spark: SparkSession, with_conf: WithConf, name: str) -> None:
+def test_rows_are_combined_by_all_that_the_plan_reads_above(
+    spark: SparkSession, with_conf: WithConf, name: str
+) -> None:
     query, keys = QUERIES[name]
     assert set(combined(spark, query, with_conf)) == {f"Combine {keys}"}
 
@@ -248,3 +255,45 @@ def test_the_hint_of_a_join_tells_whether_rows_are_combined(
     query = QUERIES["a column of the other side"][0].replace("SELECT", f"SELECT /*+ {hint} */")
     assert bool(combined(spark, query, with_conf)) == ("BROADCAST" not in hint)
     agree.auto(query)
+
+
+APPROVED = Path(__file__).with_name("approved_plans.txt")
+SHAPES = [
+    "a column of the other side",
+    "the key of the join",
+    "columns of both sides",
+    "no key",
+    "computed arguments",
+    "filters",
+    "sets",
+    "left outer with a condition",
+    "right outer",
+    "semi",
+    "two joins",
+    "a join of the other side",
+]
+
+
+def operators(plan: str) -> list[str]:
+    """The operators of a plan, indented, with the keys of ours, of exchanges and of joins."""
+    lines = []
+    for line in plan.splitlines():
+        found = re.match(r"([ :+-]*)(?:\*\(\d+\) )?(\w+)(.*)", re.sub(r"#\d+L?", "", line))
+        if found and found[2] not in ("AdaptiveSparkPlan", "ColumnarToRow"):
+            shown = found[2] in ("Combine", "Exchange", "SortMergeJoin", "Sort")
+            keys = re.sub(r", (plan_id|ENSURE|\[plan_id).*|, false, 0", "", found[3]) if shown else ""
+            lines.append("  " * (len(found[1]) // 3) + found[2] + keys)
+    return lines
+
+
+def test_plans_are_those_that_were_approved(
+    spark: SparkSession, with_conf: WithConf, pytestconfig: pytest.Config
+) -> None:
+    made = []
+    with with_conf({"spark.saltwise.enabled": True}):
+        for name in SHAPES:
+            query = QUERIES[name][0]
+            made += [f"-- {name}", f"-- {query}", *operators(plan_text(spark.sql(query))), ""]
+    if pytestconfig.getoption("--regenerate"):
+        APPROVED.write_text("\n".join(made))
+    assert made == APPROVED.read_text().split("\n")
