@@ -178,6 +178,56 @@ MUTANTS = [
         "",
         ("plans/test_combine.py",),
     ),
+    # join/
+    Mutant(
+        "the-condition-of-a-join-tells-no-keys",
+        f"{PLUGIN}/join/SinksAggregate.scala",
+        "val read = needed ++ AttributeSet(join.condition.toSeq)",
+        "val read = needed ++ AttributeSet(join.condition.toSeq.take(0))",
+        ("joins/test_aggregate_below_join.py",),
+    ),
+    Mutant(
+        "a-filter-above-a-join-tells-no-keys",
+        f"{PLUGIN}/join/SinksAggregate.scala",
+        "below(child, needed ++ condition.references, functions)",
+        "below(child, needed, functions)",
+        ("joins/test_aggregate_below_join.py",),
+    ),
+    Mutant(
+        "the-side-that-an-outer-join-fills-is-combined",
+        f"{PLUGIN}/join/SinksAggregate.scala",
+        "case RightOuter => Seq(join.right)",
+        "case RightOuter => Seq(join.left)",
+        ("joins/test_aggregate_below_join.py",),
+    ),
+    Mutant(
+        "unique-rows-are-combined-below-a-join",
+        f"{PLUGIN}/join/SinksAggregate.scala",
+        "keys.isEmpty || isUnique ||",
+        "keys.isEmpty ||",
+        ("joins/test_aggregate_below_join.py",),
+    ),
+    Mutant(
+        "errors-below-a-join-are-raised",
+        f"{PLUGIN}/local/PartialStates.scala",
+        "case NonFatal(_) if mayFail =>",
+        "case NonFatal(_) if mayFail && failed < 0 =>",
+        ("joins/test_aggregate_below_join.py",),
+    ),
+    Mutant(
+        "an-idle-combine-stays",
+        f"{PLUGIN}/join/DropIdleCombine.scala",
+        "case combine: CombineExec if combine.belowJoin => dropped(combine.child)\n    case other",
+        "case combine: CombineExec if combine.memory < 0 => dropped(combine.child)\n    case other",
+        ("joins/test_aggregate_below_join.py",),
+    ),
+    Mutant(
+        "objects-whose-arguments-may-fail-are-combined",
+        f"{PLUGIN}/join/AggregateBelowJoin.scala",
+        "function.children.forall(neverFails)",
+        "function.children.nonEmpty",
+        ("joins/test_aggregate_below_join.py",),
+    ),
     # split/
     Mutant(
         "rows-of-a-slice-are-read-twice",

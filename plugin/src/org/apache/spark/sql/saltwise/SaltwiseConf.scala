@@ -109,6 +109,13 @@ object SaltwiseConf {
     .booleanConf
     .createWithDefault(true)
 
+  val JoinSplit: ConfigEntry[Boolean] = buildConf(Prefix + "join.split")
+    .doc("With auto, Spark may split the skewed partitions of a join below an aggregate by its " +
+      "keys. Only the states of what was split are shuffled once more.")
+    .version("0.1.0")
+    .booleanConf
+    .createWithDefault(true)
+
   val Hot: OptionalConfigEntry[String] = buildConf(Prefix + "hot")
     .doc("Hot keys that are known before the query runs, as JSON: " +
       "[{\"key\": [\"UA\"], \"share\": 0.17}, ...]. share is optional. Routing then depends only " +

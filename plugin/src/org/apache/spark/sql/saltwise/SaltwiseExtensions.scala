@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan}
 import org.apache.spark.sql.saltwise.compat.SparkLinks
 import org.apache.spark.sql.saltwise.join.{
-  DropIdleCombine, LastRules, PlanCombinedRows}
+  DropIdleCombine, DropUnusedSplit, LastRules, PlanCombinedRows}
 import org.apache.spark.sql.saltwise.placement.{ObservePlacement, PlaceGroups, PlanPlaced}
 import org.apache.spark.sql.saltwise.plan._
 import org.apache.spark.sql.saltwise.report.FollowQueries
@@ -68,6 +68,7 @@ class SaltwiseExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectQueryStagePrepRule(_ =>
       new Guarded("RewriteSkewGroupBys")(RewriteSkewGroupBys(adaptive = true)))
     extensions.injectQueryStagePrepRule(_ => new Guarded("DropIdleCombine")(DropIdleCombine))
+    extensions.injectQueryStagePrepRule(_ => new Guarded("DropUnusedSplit")(DropUnusedSplit))
     extensions.injectQueryStagePrepRule(_ =>
       new Guarded("SplitSkewedPartitions")(SplitSkewedPartitions))
     // After each of those stages.

@@ -5,8 +5,9 @@ import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LogicalPlan}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.saltwise.SkewOptions
+import org.apache.spark.sql.saltwise.{Auto, SaltwiseConf, SkewOptions}
 import org.apache.spark.sql.saltwise.compat.SparkCompat
+import org.apache.spark.sql.saltwise.join.SplitJoin
 import org.apache.spark.sql.saltwise.placement.Placed
 import org.apache.spark.sql.saltwise.routing.RoutedRows
 
@@ -38,15 +39,31 @@ final class AggregateChoice(session: SparkSession) {
 
   def stock(aggregate: Aggregate): Seq[SparkPlan] = stockAggregation(aggregate)
 
+  private def options(hint: Map[String, String], conf: SQLConf): SkewOptions = {
+    val resolved = SkewOptions.resolve(hint, conf)
+    if (conf.adaptiveExecutionEnabled) resolved else resolved.withoutAdaptiveExecution
+  }
+
+  /** The options of an aggregate over a join that Spark may split if the aggregate lets it. */
+  def overJoin(
+      aggregate: Aggregate,
+      hint: Map[String, String],
+      stock: Seq[SparkPlan],
+      conf: SQLConf): Option[SkewOptions] =
+    Some(options(hint, conf)).filter { options =>
+      options.strategy == Auto && conf.adaptiveExecutionEnabled &&
+        conf.getConf(SaltwiseConf.JoinSplit) &&
+        SplitJoin.isBelow(GroupingKeys.of(aggregate), aggregate.child) &&
+        ReasonToLeave.overJoin(aggregate, options, stock, conf).isEmpty
+    }
+
   /** How an aggregate is rewritten; Left is why it is left alone. */
   def of(
       aggregate: Aggregate,
       hint: Map[String, String],
       stock: Seq[SparkPlan],
       conf: SQLConf): Either[String, RoutedRows] = {
-    val resolved = SkewOptions.resolve(hint, conf)
-    val options =
-      if (conf.adaptiveExecutionEnabled) resolved else resolved.withoutAdaptiveExecution
+    val options = this.options(hint, conf)
     for {
       _ <- ReasonToLeave(aggregate, options, stock, conf).toLeft(())
       rows <- RoutedRows.of(

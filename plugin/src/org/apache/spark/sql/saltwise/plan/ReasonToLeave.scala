@@ -8,6 +8,7 @@ import org.apache.spark.sql.execution.aggregate.{BaseAggregateExec, HashAggregat
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.saltwise.{Auto, SaltwiseConf, SkewOptions, Strategies}
 import org.apache.spark.sql.saltwise.compat.{NativeEngine, SparkCompat}
+import org.apache.spark.sql.saltwise.local.UpdateOrMerge
 import org.apache.spark.sql.saltwise.routing.StableColumns
 import org.apache.spark.sql.types.IntegerType
 
@@ -25,6 +26,29 @@ object ReasonToLeave {
       aggregate: Aggregate,
       options: SkewOptions,
       stock: Seq[SparkPlan],
+      conf: SQLConf): Option[String] =
+    ofStrategy(aggregate, options, stock, conf).orElse(
+      if (options.strategy == Auto) reasonOfAuto(aggregate, stock, conf) else None)
+
+  /** Why Spark may not split a join below an aggregate, whose phases stay as they are. */
+  def overJoin(
+      aggregate: Aggregate,
+      options: SkewOptions,
+      stock: Seq[SparkPlan],
+      conf: SQLConf): Option[String] = {
+    val areMade = aggregateExpressions(aggregate).exists(_.aggregateFunction match {
+      case _: UpdateOrMerge => true
+      case _ => false
+    })
+    ofStrategy(aggregate, options, stock, conf)
+      .orElse(if (areMade) Some("its states come from below the join") else None)
+      .orElse(ofInput(aggregate, conf))
+  }
+
+  private def ofStrategy(
+      aggregate: Aggregate,
+      options: SkewOptions,
+      stock: Seq[SparkPlan],
       conf: SQLConf): Option[String] = {
     val aggregates = aggregateExpressions(aggregate)
     if (aggregates.exists(_.isDistinct) || isPhaseOfDistinct(aggregate)) {
@@ -39,8 +63,6 @@ object ReasonToLeave {
       Some(OnePartition)
     } else if (Strategies.onlyPlaces(options.strategy)) {
       Some(s"strategy ${options.strategy.name} cannot place its keys")
-    } else if (options.strategy == Auto) {
-      reasonOfAuto(aggregate, stock, conf)
     } else {
       None
     }
@@ -53,16 +75,23 @@ object ReasonToLeave {
       val names = functionNames(aggregateExpressions(aggregate))
       Some(s"the states of $names have a fixed size, and the map side already combines them; " +
         "name a strategy to rewrite all the same")
-    } else if (NativeEngine.running(conf).isDefined) {
+    } else if (ofInput(aggregate, conf).isDefined) {
+      ofInput(aggregate, conf)
+    } else if (conf.adaptiveExecutionEnabled && SparkCompat.checksRows(conf) &&
+        !ClusteredRows.areIn(aggregate.child, aggregate.groupingExpressions) &&
+        !StableColumns.sameRows(aggregate)) {
+      Some("a task that runs again may read other rows, and Spark has to compare the two runs")
+    } else {
+      None
+    }
+
+  private def ofInput(aggregate: Aggregate, conf: SQLConf): Option[String] =
+    if (NativeEngine.running(conf).isDefined) {
       NativeEngine.running(conf).map(engine =>
         s"$engine runs the aggregate outside of the JVM; name a strategy to rewrite all the same")
     } else if (aggregate.child.stats.sizeInBytes <= conf.getConf(SaltwiseConf.SmallInput) &&
         !aggregate.child.exists(mayMakeRows)) {
       Some(smallInput(aggregate.child, conf))
-    } else if (conf.adaptiveExecutionEnabled && SparkCompat.checksRows(conf) &&
-        !ClusteredRows.areIn(aggregate.child, aggregate.groupingExpressions) &&
-        !StableColumns.sameRows(aggregate)) {
-      Some("a task that runs again may read other rows, and Spark has to compare the two runs")
     } else {
       None
     }

@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.SQLConfHelper
 import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LogicalPlan}
 import org.apache.spark.sql.execution.{PlanLater, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.saltwise.{Auto, Local, SaltwiseConf, Split}
+import org.apache.spark.sql.saltwise.join.SplitJoin
 import org.apache.spark.sql.saltwise.routing.RoutedRows
 
 /**
@@ -21,6 +22,9 @@ import org.apache.spark.sql.saltwise.routing.RoutedRows
  *   after, with a strategy that routes:
  *            Final(k) - Exchange(k) - Partial(k)
  *              - SkewReceive - Exchange(worker) - SkewRoute(k) - RepeatableOrder - t
+ *
+ *   after, with auto, if the groups of a join's partitions are whole:
+ *            SplitJoin - Final(k) - Exchange(k) - Partial(k) - SplitJoinRead - Join(k)
  *
  *   after, if there is a reason to leave it alone:
  *            SkewLeftAlone(reason) - Final(k) - Exchange(k) - Partial(k) - t
@@ -41,9 +45,11 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
     case GroupBy(aggregate, hint)
         if !SaltwiseConf.observes(conf) && (hint.isDefined || SaltwiseConf.isOn(conf)) =>
       val stock = choice.stock(aggregate)
-      choice.of(aggregate, hint.getOrElse(Map.empty), stock, conf).fold(
-        reason => stock.map(SkewLeftAloneExec(reason, _)),
-        rows => stock.map(rewrite(aggregate, rows, _)))
+      choice.overJoin(aggregate, hint.getOrElse(Map.empty), stock, conf).fold(
+        choice.of(aggregate, hint.getOrElse(Map.empty), stock, conf).fold(
+          reason => stock.map(SkewLeftAloneExec(reason, _)),
+          rows => stock.map(rewrite(aggregate, rows, _))))(
+        options => stock.map(SplitJoin(options, aggregate.child, _)))
     case _ => Nil
   }
 

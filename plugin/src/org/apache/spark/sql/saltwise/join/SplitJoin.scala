@@ -1,0 +1,117 @@
+package org.apache.spark.sql.saltwise.join
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys
+import org.apache.spark.sql.catalyst.plans._
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.{PlanLater, SparkPlan}
+import org.apache.spark.sql.execution.adaptive.QueryStageExec
+import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
+import org.apache.spark.sql.execution.joins.ShuffledJoin
+import org.apache.spark.sql.saltwise.SkewOptions
+import org.apache.spark.sql.saltwise.plan.{
+  AggregatePhases, SkewGroupByHint, SkewLeftAloneExec, TransparentExec}
+
+/**
+ * An aggregate over a join whose skewed partitions Spark may split.
+ *
+ * {{{
+ *   SELECT l.k, sum(l.v * r.w) FROM l JOIN r ON l.k = r.k GROUP BY l.k
+ *
+ *   before:  Final(k) - Partial(k) - SortMergeJoin(k)
+ *   after:   SplitJoin - Final(k) - Exchange(k) - Partial(k) - SplitJoinRead - SortMergeJoin(k)
+ * }}}
+ *
+ * Spark splits a skewed partition of a join only if that makes no exchange more, and the aggregate
+ * would need one: the groups of a partition in parts are no longer whole. So the exchange is there
+ * from the start, for states, and goes again when nothing was skewed ([[DropUnusedSplit]]).
+ */
+final case class SplitJoinExec(options: SkewOptions, child: SparkPlan) extends TransparentExec {
+  override def simpleString(maxFields: Int): String = s"SplitJoin $options"
+  override protected def withNewChildInternal(c: SparkPlan): SplitJoinExec = copy(child = c)
+}
+
+/** Hides that the rows of a join lie by its keys. If the join is split, they do not. */
+final case class SplitJoinReadExec(child: SparkPlan) extends TransparentExec {
+  override def outputPartitioning: Partitioning =
+    UnknownPartitioning(child.outputPartitioning.numPartitions)
+  override protected def withNewChildInternal(c: SparkPlan): SplitJoinReadExec = copy(child = c)
+}
+
+object SplitJoin {
+
+  /** Whether the groups of these keys are whole in each partition of a join that may be split. */
+  def isBelow(keys: Seq[Expression], rows: LogicalPlan): Boolean = rows match {
+    case hint: SkewGroupByHint => isBelow(keys, hint.child)
+    case Filter(_, child) => isBelow(keys, child)
+    case Project(columns, child) =>
+      val values = AttributeMap(columns.collect { case alias: Alias =>
+        alias.toAttribute -> alias.child
+      })
+      isBelow(keys.map(_.transform { case key: Attribute => values.getOrElse(key, key) }), child)
+    case ExtractEquiJoinKeys(joinType, leftKeys, rightKeys, _, _, _, _, _) =>
+      def isKey(e: Expression): Boolean = keys.exists(_.semanticEquals(e))
+      leftKeys.zip(rightKeys).forall { case (left, right) =>
+        joinType match {
+          case Inner => isKey(left) || isKey(right)
+          case LeftOuter | LeftSemi | LeftAnti => isKey(left)
+          case RightOuter => isKey(right)
+          case _ => false
+        }
+      }
+    case _ => false
+  }
+
+  /** Marks an aggregate as Spark plans it over `rows`. */
+  def apply(options: SkewOptions, rows: LogicalPlan, stock: SparkPlan): SparkPlan =
+    SplitJoinExec(options, stock.transformUp {
+      case child @ PlanLater(logical) if logical eq rows => SplitJoinReadExec(child)
+    })
+}
+
+/**
+ * Takes the exchange above a join away, once it is known that no partition of it is split.
+ *
+ * {{{
+ *   before:  SplitJoin - Final(k) - Exchange(k) - Partial(k) - SplitJoinRead - SortMergeJoin(k)
+ *   after:   SkewLeftAlone - Complete(k) - SortMergeJoin(k)
+ * }}}
+ */
+object DropUnusedSplit extends Rule[SparkPlan] {
+  private val Even = "no partition of the join below is skewed, and its rows are grouped by key"
+
+  override def apply(plan: SparkPlan): SparkPlan =
+    if (!plan.exists(_.isInstanceOf[SplitJoinExec])) plan
+    else plan.transformUp {
+      case marked @ SplitJoinExec(_, stock) =>
+        stock.collectFirst { case SplitJoinReadExec(child) => child }
+          .filter(rows => isDecided(rows) && !isSplit(rows))
+          .flatMap(inOnePhase(stock, _))
+          .fold[SparkPlan](marked) { whole =>
+            val left = SkewLeftAloneExec(Even, whole)
+            marked.logicalLink.foreach(left.setLogicalLink)
+            left
+          }
+    }
+
+  /** The aggregate over rows whose groups are whole; None if Spark itself needs the exchange. */
+  private def inOnePhase(stock: SparkPlan, rows: SparkPlan): Option[SparkPlan] =
+    AggregatePhases.of(stock).flatMap { phases =>
+      val needed = phases.last.requiredChildDistribution.head
+      if (rows.outputPartitioning.satisfies(needed)) Some(phases.inOnePhase(clustered = true, rows))
+      else None
+    }
+
+  /** Whether all that the join reads has run, so that Spark has decided what it splits. */
+  private def isDecided(rows: SparkPlan): Boolean = rows.collect {
+    case stage: QueryStageExec => stage.isMaterialized
+    case _: ShuffleExchangeLike => false
+  }.forall(identity)
+
+  private def isSplit(rows: SparkPlan): Boolean = rows.exists {
+    case join: ShuffledJoin => join.isSkewJoin
+    case _ => false
+  }
+}
