@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.trees.TreePattern.{AGGREGATE, JOIN}
 import org.apache.spark.sql.saltwise.{Auto, OrStock, SaltwiseConf, SkewOptions}
 import org.apache.spark.sql.saltwise.local.UpdateOrMerge
 import org.apache.spark.sql.saltwise.plan.SkewGroupByHint
+import org.apache.spark.sql.types.{DoubleType, FloatType}
 
 /**
  * Makes an aggregate over a join in two steps: below the join, rows with the same keys become one
@@ -103,7 +104,14 @@ private object Sinks {
     case _: IsNull | _: IsNotNull | _: IsNaN | _: Not | _: And | _: Or => true
     case _: BinaryComparison | _: In | _: InSet | _: Coalesce | _: If | _: CaseWhen => true
     case _: GetStructField | _: KnownNotNull | _: StringPredicate => true
+    case _: Upper | _: Lower | _: Length | _: Substring | _: Concat | _: GetDateField => true
     case cast: Cast => Cast.canUpCast(cast.child.dataType, cast.dataType)
+    case _: Add | _: Subtract | _: Multiply | _: UnaryMinus => isFractional(e)
+    case Remainder(_, Literal(divisor: Number, _), _) => divisor.doubleValue != 0
+    case Divide(_, Literal(divisor: Number, _), _) => isFractional(e) && divisor.doubleValue != 0
     case _ => false
   }) && e.children.forall(neverFails)
+
+  private def isFractional(e: Expression): Boolean =
+    e.dataType == DoubleType || e.dataType == FloatType
 }

@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.saltwise.{Auto, SaltwiseConf, SkewOptions}
 import org.apache.spark.sql.saltwise.compat.SparkCompat
-import org.apache.spark.sql.saltwise.join.SplitJoin
+import org.apache.spark.sql.saltwise.join.SkewJoinSplit
 import org.apache.spark.sql.saltwise.placement.Placed
 import org.apache.spark.sql.saltwise.routing.RoutedRows
 
@@ -53,7 +53,8 @@ final class AggregateChoice(session: SparkSession) {
     Some(options(hint, conf)).filter { options =>
       options.strategy == Auto && conf.adaptiveExecutionEnabled &&
         conf.getConf(SaltwiseConf.JoinSplit) &&
-        SplitJoin.isBelow(GroupingKeys.of(aggregate), aggregate.child) &&
+        SkewJoinSplit.isBelow(
+          GroupingKeys.of(aggregate), aggregate.child, conf.getConf(SaltwiseConf.SmallInput)) &&
         ReasonToLeave.overJoin(aggregate, options, stock, conf).isEmpty
     }
 

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.SQLConfHelper
 import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LogicalPlan}
 import org.apache.spark.sql.execution.{PlanLater, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.saltwise.{Auto, Local, SaltwiseConf, Split}
-import org.apache.spark.sql.saltwise.join.SplitJoin
+import org.apache.spark.sql.saltwise.join.SkewJoinSplit
 import org.apache.spark.sql.saltwise.routing.RoutedRows
 
 /**
@@ -24,7 +24,7 @@ import org.apache.spark.sql.saltwise.routing.RoutedRows
  *              - SkewReceive - Exchange(worker) - SkewRoute(k) - RepeatableOrder - t
  *
  *   after, with auto, if the groups of a join's partitions are whole:
- *            SplitJoin - Final(k) - Exchange(k) - Partial(k) - SplitJoinRead - Join(k)
+ *            SkewJoinSplit - Final(k) - Exchange(k) - Partial(k) - SkewJoinRead - Join(k)
  *
  *   after, if there is a reason to leave it alone:
  *            SkewLeftAlone(reason) - Final(k) - Exchange(k) - Partial(k) - t
@@ -49,7 +49,7 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
         choice.of(aggregate, hint.getOrElse(Map.empty), stock, conf).fold(
           reason => stock.map(SkewLeftAloneExec(reason, _)),
           rows => stock.map(rewrite(aggregate, rows, _))))(
-        options => stock.map(SplitJoin(options, aggregate.child, _)))
+        options => stock.map(SkewJoinSplit(options, aggregate.child, _)))
     case _ => Nil
   }
 

@@ -21,39 +21,44 @@ import org.apache.spark.sql.saltwise.plan.{
  *   SELECT l.k, sum(l.v * r.w) FROM l JOIN r ON l.k = r.k GROUP BY l.k
  *
  *   before:  Final(k) - Partial(k) - SortMergeJoin(k)
- *   after:   SplitJoin - Final(k) - Exchange(k) - Partial(k) - SplitJoinRead - SortMergeJoin(k)
+ *   after:   SkewJoinSplit - Final(k) - Exchange(k) - Partial(k) - SkewJoinRead - SortMergeJoin(k)
  * }}}
  *
  * Spark splits a skewed partition of a join only if that makes no exchange more, and the aggregate
  * would need one: the groups of a partition in parts are no longer whole. So the exchange is there
  * from the start, for states, and goes again when nothing was skewed ([[DropUnusedSplit]]).
  */
-final case class SplitJoinExec(options: SkewOptions, child: SparkPlan) extends TransparentExec {
-  override def simpleString(maxFields: Int): String = s"SplitJoin $options"
-  override protected def withNewChildInternal(c: SparkPlan): SplitJoinExec = copy(child = c)
+final case class SkewJoinSplitExec(options: SkewOptions, child: SparkPlan) extends TransparentExec {
+  override def simpleString(maxFields: Int): String = s"SkewJoinSplit $options"
+  override protected def withNewChildInternal(c: SparkPlan): SkewJoinSplitExec = copy(child = c)
 }
 
 /** Hides that the rows of a join lie by its keys. If the join is split, they do not. */
-final case class SplitJoinReadExec(child: SparkPlan) extends TransparentExec {
+final case class SkewJoinReadExec(child: SparkPlan) extends TransparentExec {
   override def outputPartitioning: Partitioning =
     UnknownPartitioning(child.outputPartitioning.numPartitions)
-  override protected def withNewChildInternal(c: SparkPlan): SplitJoinReadExec = copy(child = c)
+  override protected def withNewChildInternal(c: SparkPlan): SkewJoinReadExec = copy(child = c)
 }
 
-object SplitJoin {
+object SkewJoinSplit {
 
-  /** Whether the groups of these keys are whole in each partition of a join that may be split. */
-  def isBelow(keys: Seq[Expression], rows: LogicalPlan): Boolean = rows match {
-    case hint: SkewGroupByHint => isBelow(keys, hint.child)
-    case Filter(_, child) => isBelow(keys, child)
+  /**
+   * Whether the groups of these keys are whole in each partition of a join that may be split.
+   *
+   * @param small the bytes of a side that is not worth it. The join's own estimate multiplies sides.
+   */
+  def isBelow(keys: Seq[Expression], rows: LogicalPlan, small: BigInt): Boolean = rows match {
+    case hint: SkewGroupByHint => isBelow(keys, hint.child, small)
+    case Filter(_, child) => isBelow(keys, child, small)
     case Project(columns, child) =>
       val values = AttributeMap(columns.collect { case alias: Alias =>
         alias.toAttribute -> alias.child
       })
-      isBelow(keys.map(_.transform { case key: Attribute => values.getOrElse(key, key) }), child)
-    case ExtractEquiJoinKeys(joinType, leftKeys, rightKeys, _, _, _, _, _) =>
+      val inlined = keys.map(_.transform { case key: Attribute => values.getOrElse(key, key) })
+      isBelow(inlined, child, small)
+    case ExtractEquiJoinKeys(joinType, leftKeys, rightKeys, _, _, left, right, _) =>
       def isKey(e: Expression): Boolean = keys.exists(_.semanticEquals(e))
-      leftKeys.zip(rightKeys).forall { case (left, right) =>
+      Seq(left, right).exists(_.stats.sizeInBytes > small) && leftKeys.zip(rightKeys).forall { case (left, right) =>
         joinType match {
           case Inner => isKey(left) || isKey(right)
           case LeftOuter | LeftSemi | LeftAnti => isKey(left)
@@ -66,8 +71,8 @@ object SplitJoin {
 
   /** Marks an aggregate as Spark plans it over `rows`. */
   def apply(options: SkewOptions, rows: LogicalPlan, stock: SparkPlan): SparkPlan =
-    SplitJoinExec(options, stock.transformUp {
-      case child @ PlanLater(logical) if logical eq rows => SplitJoinReadExec(child)
+    SkewJoinSplitExec(options, stock.transformUp {
+      case child @ PlanLater(logical) if logical eq rows => SkewJoinReadExec(child)
     })
 }
 
@@ -75,7 +80,7 @@ object SplitJoin {
  * Takes the exchange above a join away, once it is known that no partition of it is split.
  *
  * {{{
- *   before:  SplitJoin - Final(k) - Exchange(k) - Partial(k) - SplitJoinRead - SortMergeJoin(k)
+ *   before:  SkewJoinSplit - Final(k) - Exchange(k) - Partial(k) - SkewJoinRead - SortMergeJoin(k)
  *   after:   SkewLeftAlone - Complete(k) - SortMergeJoin(k)
  * }}}
  */
@@ -83,10 +88,10 @@ object DropUnusedSplit extends Rule[SparkPlan] {
   private val Even = "no partition of the join below is skewed, and its rows are grouped by key"
 
   override def apply(plan: SparkPlan): SparkPlan =
-    if (!plan.exists(_.isInstanceOf[SplitJoinExec])) plan
+    if (!plan.exists(_.isInstanceOf[SkewJoinSplitExec])) plan
     else plan.transformUp {
-      case marked @ SplitJoinExec(_, stock) =>
-        stock.collectFirst { case SplitJoinReadExec(child) => child }
+      case marked @ SkewJoinSplitExec(_, stock) =>
+        stock.collectFirst { case SkewJoinReadExec(child) => child }
           .filter(rows => isDecided(rows) && !isSplit(rows))
           .flatMap(inOnePhase(stock, _))
           .fold[SparkPlan](marked) { whole =>

@@ -1,0 +1,122 @@
+"""A skewed join below an aggregate by its keys is split by Spark, and an even one keeps its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import SparkSession
+
+if TYPE_CHECKING:
+    from tests.agree import Agree, WithConf
+
+EVEN = "no partition of the join below is skewed, and its rows are grouped by key"
+SKEWED = {
+    "spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes": "20k",
+    "spark.sql.adaptive.skewJoin.skewedPartitionFactor": 1.5,
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "10k",
+}
+QUERIES = {
+    "inner": "SELECT a.k, sum(a.v * b.w), count(*), max(b.w) FROM a JOIN b ON a.k = b.k GROUP BY a.k",
+    "the other key": "SELECT b.k, sum(a.v * b.w) FROM a JOIN b ON a.k = b.k GROUP BY b.k",
+    "more keys": "SELECT a.k, b.w, sum(a.v + b.w) FROM a JOIN b ON a.k = b.k GROUP BY a.k, b.w",
+    "objects": "SELECT a.k, sort_array(collect_set(a.v + b.w)), percentile(a.v - b.w, 0.5) FROM a JOIN b ON a.k = b.k "
+    "GROUP BY a.k",
+    "texts": "SELECT a.k, max(concat(a.s, b.w)) FROM a JOIN b ON a.k = b.k GROUP BY a.k",
+    "left outer": "SELECT a.k, sum(a.v + b.w), count(b.w), count(*) FROM a LEFT JOIN b ON a.k = b.k GROUP BY a.k",
+    "right outer": "SELECT a.k, sum(a.v + b.w), count(b.w) FROM b RIGHT JOIN a ON a.k = b.k GROUP BY a.k",
+    "having": "SELECT a.k, sum(a.v + b.w) FROM a JOIN b ON a.k = b.k GROUP BY a.k HAVING count(*) > 100",
+    "an order above": "SELECT a.k, sum(a.v + b.w) AS n FROM a JOIN b ON a.k = b.k GROUP BY a.k ORDER BY n, k LIMIT 7",
+    "a join above": "SELECT c.k, n, m FROM (SELECT a.k, sum(a.v + b.w) AS n FROM a JOIN b ON a.k = b.k GROUP BY a.k) c "
+    "JOIN (SELECT k, max(w) AS m FROM b GROUP BY k) d ON c.k = d.k",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tables(spark: SparkSession, with_conf: WithConf, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    views = {
+        "a": "SELECT IF(id % 10 < 6, 7, pmod(xxhash64(id), 900)) AS k, pmod(xxhash64(id, 1), 1000000) AS v, "
+        "CAST(id % 97 AS STRING) AS s FROM range(0, 40000, 1, 4)",
+        "b": "SELECT id % 900 AS k, id AS w FROM range(0, 1200, 1, 2)",
+    }
+    for name, rows in views.items():
+        path = str(tmp_path_factory.mktemp(name))
+        spark.sql(rows).write.mode("overwrite").parquet(path)
+        spark.read.parquet(path).createOrReplaceTempView(name)
+    # Spark splits a join only if that saves a partition as many as it makes.
+    with with_conf({"spark.sql.autoBroadcastJoinThreshold": -1, "spark.saltwise.auto.smallInput": 0}):
+        yield
+    for name in views:
+        spark.catalog.dropTempView(name)
+
+
+@pytest.fixture
+def ran(spark: SparkSession, with_conf: WithConf, plan_that_ran: Callable[[], str]) -> Callable[[str], str]:
+    """Runs a query with the toggle on, and returns its final plan."""
+
+    def run(query: str) -> str:
+        with with_conf({"spark.saltwise.enabled": True}):
+            spark.sql(query).collect()
+        return plan_that_ran()
+
+    return run
+
+
+def exchanges(plan: str) -> int:
+    return plan.count("- Exchange ")
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_skewed_join_below_an_aggregate_is_split(
+    agree: Agree, with_conf: WithConf, ran: Callable[[str], str], name: str
+) -> None:
+    with with_conf(SKEWED):
+        agree.auto(QUERIES[name] + " -- skewed")
+        plan = ran(QUERIES[name])
+    assert "SkewJoinSplit auto" in plan
+    assert "SortMergeJoin(skew=true)" in plan
+
+
+@pytest.mark.parametrize("name", [name for name in QUERIES if name != "a join above"])
+def test_an_even_join_keeps_its_plan(
+    agree: Agree, spark: SparkSession, plan_that_ran: Callable[[], str], ran: Callable[[str], str], name: str
+) -> None:
+    spark.sql(QUERIES[name]).collect()
+    stock = plan_that_ran()
+    plan = ran(QUERIES[name])
+    assert EVEN in plan
+    assert exchanges(plan) == exchanges(stock)
+    agree.auto(QUERIES[name])
+
+
+@pytest.mark.parametrize("conf", [{"spark.saltwise.join.split": False}, {"spark.saltwise.auto.smallInput": "1g"}])
+def test_a_skewed_join_stays_as_it_is_with(
+    with_conf: WithConf, ran: Callable[[str], str], conf: dict[str, object]
+) -> None:
+    with with_conf({**SKEWED, **conf}):
+        assert "skew=true" not in ran(QUERIES["inner"])
+
+
+def test_without_adaptive_execution_nothing_is_marked(agree: Agree, with_conf: WithConf) -> None:
+    with with_conf({"spark.sql.adaptive.enabled": False}):
+        agree.auto(QUERIES["inner"] + " -- not adaptive")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT b.w, sum(a.v + b.w) FROM a JOIN b ON a.k = b.k GROUP BY b.w",
+        "SELECT b.k, sum(a.v + b.w) FROM a LEFT JOIN b ON a.k = b.k GROUP BY b.k",
+        "SELECT a.k, sum(a.v + b.w) FROM a FULL JOIN b ON a.k = b.k GROUP BY a.k",
+        "SELECT a.k, sum(a.v) FROM a JOIN b ON a.k = b.k GROUP BY a.k",
+    ],
+    ids=["another key", "the key with NULLs", "a full join", "combined below"],
+)
+def test_what_needs_no_split_is_not_marked(
+    agree: Agree, with_conf: WithConf, ran: Callable[[str], str], query: str
+) -> None:
+    with with_conf(SKEWED):
+        agree.auto(query + " -- skewed")
+        assert "SkewJoinSplit" not in ran(query)
