@@ -203,8 +203,8 @@ MUTANTS = [
     Mutant(
         "unique-rows-are-combined-below-a-join",
         f"{PLUGIN}/join/SinksAggregate.scala",
-        "keys.isEmpty || isUnique ||",
-        "keys.isEmpty ||",
+        "!areKeys || isUnique ||",
+        "!areKeys ||",
         ("joins/test_aggregate_below_join.py",),
     ),
     Mutant(

@@ -151,6 +151,8 @@ LEFT = {
     "the first row": f"SELECT c, count(first) FROM (SELECT c, first(v) AS first {JOINED} GROUP BY c) GROUP BY c",
     "unique rows": "SELECT c, sum(n) FROM (SELECT k, count(*) AS n FROM sales GROUP BY k) a JOIN shops ON a.k = shops.k "
     "GROUP BY c",
+    "a map above": "SELECT c, sum(v) FROM (SELECT *, map(s, i) AS m FROM sales) a JOIN shops ON a.k = shops.k "
+    "WHERE size(m) < c + 1 GROUP BY c",
     "no equal columns": "SELECT c, count(*) FROM sales JOIN days ON sales.v < days.j JOIN shops ON x = c GROUP BY c",
 }
 

@@ -52,8 +52,9 @@ object AggregateBelowJoin extends Rule[LogicalPlan] {
     SkewOptions.resolve(Map.empty, conf).strategy == Auto
 
   private def sunk(aggregate: Aggregate): LogicalPlan = {
-    val functions = ExpressionSet(aggregate.aggregateExpressions.flatMap(
-      _.collect { case e: AggregateExpression => e })).toSeq.map(_.asInstanceOf[AggregateExpression])
+    val functions = ExpressionSet(
+      aggregate.aggregateExpressions.flatMap(_.collect { case e: AggregateExpression => e })
+    ).toSeq.collect { case e: AggregateExpression => e }
     val keys = AttributeSet(aggregate.groupingExpressions)
     val hinted = SkewGroupByHint.below(aggregate).exists(_.options.nonEmpty)
     if (hinted || functions.isEmpty || !functions.forall(Sinks(_))) aggregate

@@ -4,10 +4,11 @@ import org.apache.spark.sql.catalyst.SQLConfHelper
 import org.apache.spark.sql.catalyst.expressions.{
   Attribute, AttributeSet, ExpressionSet, NamedExpression}
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Partial}
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Statistics, UnaryNode}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Statistics}
 import org.apache.spark.sql.execution.{ProjectExec, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.saltwise.{OrStock, SaltwiseConf, SkewOptions}
 import org.apache.spark.sql.saltwise.local.{CombineExec, RawRows}
+import org.apache.spark.sql.saltwise.plan.StandsForRows
 
 /**
  * The rows of one side of a join, of which a map task combines those with the same keys into
@@ -20,7 +21,7 @@ final case class CombinedRows(
     aggregates: Seq[AggregateExpression],
     noState: NamedExpression,
     child: LogicalPlan)
-  extends UnaryNode {
+  extends StandsForRows {
 
   override def output: Seq[Attribute] =
     keys ++ added.map(_.withNullability(true)) :+ noState.toAttribute

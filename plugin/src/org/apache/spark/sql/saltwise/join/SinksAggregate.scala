@@ -111,12 +111,15 @@ private[join] final class SinksAggregate(conf: SQLConf) {
       functions: Seq[AggregateExpression]): Option[Sunk] = {
     val keys = side.output.filter(needed.contains)
     val isUnique = side.distinctKeys.exists(_.subsetOf(ExpressionSet(keys)))
-    // Equal texts of a collation differ in their bytes, and stock Spark shows one of them.
-    val isCollated = keys.exists(key => GroupingKeys.isCollated(key.dataType))
+    // Equal texts of a collation differ in their bytes, and stock Spark shows one of them. Maps and
+    // the like are no keys of Spark, and have no names in the reports.
+    val areKeys = keys.nonEmpty && keys.map(_.dataType).forall { dataType =>
+      RowOrdering.isOrderable(dataType) && !GroupingKeys.isCollated(dataType)
+    }
     // A task that runs again may send other states for the same rows, and Spark would compare them.
     val mayDiffer = SparkCompat.checksRows(conf) && !StableColumns.staysInPlace(side) &&
       !(conf.adaptiveExecutionEnabled && StableColumns.sameRows(side))
-    if (keys.isEmpty || isUnique || isCollated || mayDiffer ||
+    if (!areKeys || isUnique || mayDiffer ||
         side.stats.sizeInBytes <= conf.getConf(SaltwiseConf.SmallInput)) None
     else {
       val raw = RawRows(keys, functions, side.outputSet)

@@ -57,15 +57,17 @@ object SkewJoinSplit {
       val inlined = keys.map(_.transform { case key: Attribute => values.getOrElse(key, key) })
       isBelow(inlined, child, small)
     case ExtractEquiJoinKeys(joinType, leftKeys, rightKeys, _, _, left, right, _) =>
-      def isKey(e: Expression): Boolean = keys.exists(_.semanticEquals(e))
-      Seq(left, right).exists(_.stats.sizeInBytes > small) && leftKeys.zip(rightKeys).forall { case (left, right) =>
+      def areKeys(pair: (Expression, Expression)): Boolean = {
+        val Seq(leftIs, rightIs) = Seq(pair._1, pair._2).map(e => keys.exists(_.semanticEquals(e)))
         joinType match {
-          case Inner => isKey(left) || isKey(right)
-          case LeftOuter | LeftSemi | LeftAnti => isKey(left)
-          case RightOuter => isKey(right)
+          case Inner => leftIs || rightIs
+          case LeftOuter | LeftSemi | LeftAnti => leftIs
+          case RightOuter => rightIs
           case _ => false
         }
       }
+      Seq(left, right).exists(_.stats.sizeInBytes > small) &&
+        leftKeys.zip(rightKeys).forall(areKeys)
     case _ => false
   }
 

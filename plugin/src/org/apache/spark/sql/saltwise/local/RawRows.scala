@@ -5,6 +5,7 @@ import scala.collection.mutable
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
+import org.apache.spark.sql.saltwise.plan.StateFields
 import org.apache.spark.sql.types.{BinaryType, DataType, ObjectType}
 
 /**
@@ -22,7 +23,8 @@ import org.apache.spark.sql.types.{BinaryType, DataType, ObjectType}
  * @param keys       the keys
  * @param columns    the expressions that make these rows from the input, without the state
  * @param aggregates the functions, in terms of these rows
- * @param noState    the last column, in a raw row: NULL in place of the states of all functions
+ * @param noState    the last column, in a raw row: NULL in place of the states of all functions,
+ *                   or the states that came from below a join
  */
 final case class RawRows(
     keys: Seq[Attribute],
@@ -34,15 +36,40 @@ final case class RawRows(
 }
 
 object RawRows {
-  def apply(first: BaseAggregateExec): RawRows =
-    apply(first.groupingExpressions, first.aggregateExpressions, first.child.outputSet)
+  /**
+   * The rows for the first phase of an aggregate.
+   *
+   * @param combines whether states travel, too
+   */
+  def apply(first: BaseAggregateExec, combines: Boolean): RawRows = {
+    val carried = if (combines) stateBelow(first.aggregateExpressions) else None
+    of(first.groupingExpressions, first.aggregateExpressions, first.child.outputSet, carried)
+  }
 
   /** The rows for aggregates over `input`. */
   def apply(
       grouping: Seq[NamedExpression],
       functions: Seq[AggregateExpression],
-      input: AttributeSet): RawRows = {
-    val columns = new Columns(grouping, input)
+      input: AttributeSet): RawRows = of(grouping, functions, input, carried = None)
+
+  /** The column of states that come from below a join, if new ones have the same fields. */
+  private def stateBelow(aggregates: Seq[AggregateExpression]): Option[Attribute] = {
+    val merging = aggregates.map(_.aggregateFunction).collect { case f: UpdateOrMerge => f }
+    val positions = merging.map(_.aggBufferAttributes.length).scanLeft(0)(_ + _)
+    merging.map(_.state).distinct match {
+      case Seq(StateFields(state: Attribute, fields))
+          if merging.length == aggregates.length && merging.map(_.first) == positions.init &&
+            fields.length == positions.last => Some(state)
+      case _ => None
+    }
+  }
+
+  private def of(
+      grouping: Seq[NamedExpression],
+      functions: Seq[AggregateExpression],
+      input: AttributeSet,
+      carried: Option[Attribute]): RawRows = {
+    val columns = new Columns(grouping, input -- AttributeSet(carried))
     val aggregates = functions.map { aggregate =>
       val function = aggregate.aggregateFunction match {
         case function: ImperativeAggregate => withFirstArgument(function, aggregate.filter, columns)
@@ -55,7 +82,7 @@ object RawRows {
       grouping.map(_.toAttribute),
       grouping ++ columns.all,
       aggregates,
-      Alias(Literal(null, BinaryType), "state")())
+      carried.getOrElse(Alias(Literal(null, BinaryType), "state")()))
   }
 
   private def withFirstArgument(

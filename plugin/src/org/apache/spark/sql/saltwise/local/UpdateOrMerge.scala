@@ -18,6 +18,7 @@ import org.apache.spark.sql.types.{DataType, StructField, StructType}
 sealed trait UpdateOrMerge extends AggregateFunction {
   def inner: AggregateFunction
   def state: Expression
+  def first: Int
 
   override def children: Seq[Expression] = Seq(inner, state)
   override def dataType: DataType = inner.dataType
@@ -35,6 +36,7 @@ object UpdateOrMerge {
       StructField(field.name, field.dataType, field.nullable))))
     rows.aggregates.zip(buffers.scanLeft(0)(_ + _.length)).map { case (aggregate, first) =>
       val function = (aggregate.aggregateFunction: @unchecked) match {
+        case same: UpdateOrMerge if same.state.references.contains(rows.state) => same
         case inner: DeclarativeAggregate => UpdateOrMergeDeclarative(inner, state, first)
         case inner: TypedImperativeAggregate[_] => UpdateOrMergeTyped(inner, state, first)
         case inner: ImperativeAggregate => UpdateOrMergeImperative(inner, state, first)

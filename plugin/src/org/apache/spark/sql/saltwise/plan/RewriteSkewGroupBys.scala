@@ -76,7 +76,7 @@ final case class RewriteSkewGroupBys(adaptive: Boolean) extends Rule[SparkPlan] 
       case Auto => adaptive || inPlace || !SparkCompat.checksRows(conf)
       case _ => true
     }
-    val raw = RawRows(stock.first)
+    val raw = RawRows(stock.first, combines)
     val (rows, aggregates) = if (!combines) {
       (ProjectExec(raw.columns, stock.rows), raw.aggregates)
     } else {

@@ -10,7 +10,7 @@ import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, LogicalQu
 import org.apache.spark.sql.execution.columnar.InMemoryRelation
 import org.apache.spark.sql.execution.datasources.LogicalRelation
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation
-import org.apache.spark.sql.saltwise.plan.{PassesRows, SkewGroupByHint}
+import org.apache.spark.sql.saltwise.plan.{PassesRows, SkewGroupByHint, StandsForRows}
 import org.apache.spark.sql.types._
 
 /**
@@ -41,6 +41,7 @@ object StableColumns {
         case (column, inEachChild) if inEachChild.forall(identity) => column
       })
     case project: Project => stableAmong(project.projectList, apply(project.child))
+    case rows: StandsForRows => apply(rows.child).intersect(AttributeSet(rows.keys))
     case generate: Generate =>
       withAdded(generate.generatorOutput, Seq(generate.generator), generate.child)
     case python: BaseEvalPython => withAdded(python.resultAttrs, python.udfs, python.child)
@@ -108,7 +109,7 @@ object StableColumns {
       case stage: LogicalQueryStage => same(stage.logicalPlan)
       case cached: InMemoryRelation => logical(cached).exists(same)
       case _: Expand | _: Sort | _: Repartition | _: Union | _: RebalancePartitions |
-          _: PassesRows | _: EventTimeWatermark => plan.children.forall(same)
+          _: PassesRows | _: StandsForRows | _: EventTimeWatermark => plan.children.forall(same)
       case _ => false
     })
     same(plan)
