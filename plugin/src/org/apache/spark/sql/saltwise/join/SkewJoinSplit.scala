@@ -45,7 +45,8 @@ object SkewJoinSplit {
   /**
    * Whether the groups of these keys are whole in each partition of a join that may be split.
    *
-   * @param small the bytes of a side that is not worth it. The join's own estimate multiplies sides.
+   * @param small the bytes of a side that is not worth it. The join's own estimate multiplies its
+   *              sides.
    */
   def isBelow(keys: Seq[Expression], rows: LogicalPlan, small: BigInt): Boolean = rows match {
     case hint: SkewGroupByHint => isBelow(keys, hint.child, small)

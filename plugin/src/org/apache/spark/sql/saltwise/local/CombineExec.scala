@@ -90,7 +90,7 @@ final case class CombineExec(
   }
 
   override def simpleString(maxFields: Int): String =
-    s"Combine ${keys.mkString("[", ", ", "]")}, $options" + (if (belowJoin) ", below a join" else "")
+    s"Combine ${keys.mkString("[", ", ", "]")}, $options${if (belowJoin) ", below a join" else ""}"
 
   override protected def withNewChildInternal(c: SparkPlan): CombineExec = copy(child = c)
 }

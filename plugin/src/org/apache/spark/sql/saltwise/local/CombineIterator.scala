@@ -25,8 +25,8 @@ import org.apache.spark.sql.saltwise.sketch.HotKeysOfTask
  *
  * @param lists     whether each state, and each result, keeps all of its rows
  * @param maxMemory the bytes that waiting rows and states may take
- * @param mayFail   whether the arguments of a row may fail that stock Spark would not evaluate. Such
- *                  a row is sent raw; so are all others, once there were [[MaxFailed]].
+ * @param mayFail   whether the arguments of a row may fail that stock Spark would not evaluate. The
+ *                  row is then sent raw; so are all others, once there were [[MaxFailed]].
  * @param hot       collects the heaviest keys, with the rows of each that were combined
  */
 private final class CombineIterator(
