@@ -146,8 +146,8 @@ MUTANTS = [
     Mutant(
         "keys-with-one-hash-share-a-state",
         f"{PLUGIN}/local/CombineIterator.scala",
-        "while (i < end && groups.areSame(group, groupAt(bucket.read(i, row)))) {",
-        "while (i < end) { bucket.read(i, row)",
+        "while (i < end && groups.areSame(group, groupAt(bucket.read(i, row))) && add(state, row)) {",
+        "while (i < end && { bucket.read(i, row); add(state, row) }) {",
         ("plans/test_combine.py",),
     ),
     Mutant(

@@ -2,10 +2,12 @@
 
 PLANS = {
     "Combine": "Combine [",
-    "Combine below a join": ", below a join",
     "SkewSplit": "SkewSplit",
     "SlicedPartitions": "SlicedPartitions",
     "SkewRoute": "SkewRoute",
     "placement": "Exchange placement(",
     "left alone": "SkewGroupBy left alone",
 }
+
+JOIN_PLANS = {"Combine below a join": ", below a join", "SkewJoinSplit": "SkewJoinSplit"}
+"""What is only in plans of aggregates over joins that are shuffled."""

@@ -92,14 +92,12 @@ def test_a_native_engine_keeps_its_aggregates(
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("below", ["a join", "an aggregate", "a window", "a repartition", "one partition"])
+@pytest.mark.parametrize("below", ["an aggregate", "a window", "a repartition", "one partition"])
 def test_where_spark_needs_no_shuffle_it_gets_none(
     spark: SparkSession, saltwise_lines: SaltwiseLines, agree: Agree, with_conf: WithConf, below: str
 ) -> None:
     rows = keyed(spark)
-    other = spark.range(0, 1000, 1, 2).toDF("k")
     grouped: dict[str, Callable[[], DataFrame]] = {
-        "a join": lambda: rows.join(other.hint("merge"), "k"),
         "an aggregate": lambda: rows.groupBy("k", "v").agg(F.max("w").alias("w")).repartition(4, "k"),
         "a window": lambda: rows.selectExpr("k", "max(v) OVER (PARTITION BY k) AS v"),
         "a repartition": lambda: rows.repartition(4, "k"),

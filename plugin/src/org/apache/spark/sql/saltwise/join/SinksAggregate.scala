@@ -2,7 +2,6 @@ package org.apache.spark.sql.saltwise.join
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
-import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys
 import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.internal.SQLConf
@@ -66,7 +65,7 @@ private[join] final class SinksAggregate(conf: SQLConf) {
       sidesOf(join, AttributeSet(functions)).flatMap { side =>
         val neededHere = AttributeSet(read.filter(side.outputSet.contains))
         below(side, neededHere, functions)
-          .orElse(if (isShuffled(join)) combined(side, neededHere, functions) else None)
+          .orElse(if (ShuffledJoin(join, conf)) combined(side, neededHere, functions) else None)
           .map(sunk => sunk.copy(plan = join.withNewChildren(join.children.map {
             case child if child eq side => sunk.plan
             case other => other
@@ -85,24 +84,6 @@ private[join] final class SinksAggregate(conf: SQLConf) {
       case _ => Nil
     }
     sides.filter(side => arguments.subsetOf(side.outputSet))
-  }
-
-  /** Whether Spark sends the rows of both sides by the keys of the join, as far as it is known. */
-  private def isShuffled(join: Join): Boolean = {
-    def isBroadcast(side: LogicalPlan, hint: Option[HintInfo]): Boolean =
-      hint.flatMap(_.strategy) match {
-        case Some(strategy) => strategy == BROADCAST
-        case None => side.stats.sizeInBytes <= conf.autoBroadcastJoinThreshold
-      }
-    val right = join.joinType match {
-      case RightOuter => false
-      case _ => isBroadcast(join.right, join.hint.rightHint)
-    }
-    val left = join.joinType match {
-      case Inner | RightOuter => isBroadcast(join.left, join.hint.leftHint)
-      case _ => false
-    }
-    !left && !right && ExtractEquiJoinKeys.unapply(join).isDefined
   }
 
   private def combined(

@@ -9,8 +9,9 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{PlanLater, SparkPlan}
 import org.apache.spark.sql.execution.adaptive.QueryStageExec
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
-import org.apache.spark.sql.execution.joins.ShuffledJoin
-import org.apache.spark.sql.saltwise.SkewOptions
+import org.apache.spark.sql.execution.joins.{ShuffledJoin => ShuffledJoinExec}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.saltwise.{SaltwiseConf, SkewOptions}
 import org.apache.spark.sql.saltwise.plan.{
   AggregatePhases, SkewGroupByHint, SkewLeftAloneExec, TransparentExec}
 
@@ -45,18 +46,18 @@ object SkewJoinSplit {
   /**
    * Whether the groups of these keys are whole in each partition of a join that may be split.
    *
-   * @param small the bytes of a side that is not worth it. The join's own estimate multiplies its
-   *              sides.
+   * A side that is small is not worth it: the join's own estimate would multiply its sides.
    */
-  def isBelow(keys: Seq[Expression], rows: LogicalPlan, small: BigInt): Boolean = rows match {
-    case hint: SkewGroupByHint => isBelow(keys, hint.child, small)
-    case Filter(_, child) => isBelow(keys, child, small)
+  def isBelow(keys: Seq[Expression], rows: LogicalPlan, conf: SQLConf): Boolean = rows match {
+    case hint: SkewGroupByHint => isBelow(keys, hint.child, conf)
+    case Filter(_, child) => isBelow(keys, child, conf)
     case Project(columns, child) =>
       val values = AttributeMap(columns.collect { case alias: Alias =>
         alias.toAttribute -> alias.child
       })
       val inlined = keys.map(_.transform { case key: Attribute => values.getOrElse(key, key) })
-      isBelow(inlined, child, small)
+      isBelow(inlined, child, conf)
+    case join: Join if !ShuffledJoin(join, conf) => false
     case ExtractEquiJoinKeys(joinType, leftKeys, rightKeys, _, _, left, right, _) =>
       def areKeys(pair: (Expression, Expression)): Boolean = {
         val Seq(leftIs, rightIs) = Seq(pair._1, pair._2).map(e => keys.exists(_.semanticEquals(e)))
@@ -67,6 +68,7 @@ object SkewJoinSplit {
           case _ => false
         }
       }
+      val small = conf.getConf(SaltwiseConf.SmallInput)
       Seq(left, right).exists(_.stats.sizeInBytes > small) &&
         leftKeys.zip(rightKeys).forall(areKeys)
     case _ => false
@@ -119,7 +121,7 @@ object DropUnusedSplit extends Rule[SparkPlan] {
   }.forall(identity)
 
   private def isSplit(rows: SparkPlan): Boolean = rows.exists {
-    case join: ShuffledJoin => join.isSkewJoin
+    case join: ShuffledJoinExec => join.isSkewJoin
     case _ => false
   }
 }

@@ -53,8 +53,7 @@ final class AggregateChoice(session: SparkSession) {
     Some(options(hint, conf)).filter { options =>
       options.strategy == Auto && conf.adaptiveExecutionEnabled &&
         conf.getConf(SaltwiseConf.JoinSplit) &&
-        SkewJoinSplit.isBelow(
-          GroupingKeys.of(aggregate), aggregate.child, conf.getConf(SaltwiseConf.SmallInput)) &&
+        SkewJoinSplit.isBelow(GroupingKeys.of(aggregate), aggregate.child, conf) &&
         ReasonToLeave.overJoin(aggregate, options, stock, conf).isEmpty
     }
 
