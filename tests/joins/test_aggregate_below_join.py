@@ -14,6 +14,7 @@ from tests.agree import lines_of_saltwise, plan_text
 
 if TYPE_CHECKING:
     from tests.agree import Agree, WithConf
+    from tests.joins.conftest import Tables
 
 SALES = """
     SELECT IF(id % 10 < 5, 7, pmod(xxhash64(id), 900)) AS k, IF(id % 11 = 0, NULL, id % 13) AS g, id % 1000 AS v,
@@ -28,16 +29,10 @@ DAYS = "SELECT id AS j, id % 2 AS week FROM range(0, 4, 1, 1)"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def tables(spark: SparkSession, with_conf: WithConf, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def tables(shuffled_tables: Tables) -> Iterator[None]:
     views = {"sales": SALES, "shops": SHOPS, "days": DAYS}
-    for name, rows in views.items():
-        path = str(tmp_path_factory.mktemp(name))
-        spark.sql(rows).write.mode("overwrite").parquet(path)
-        spark.read.parquet(path).createOrReplaceTempView(name)
-    with with_conf({"spark.sql.autoBroadcastJoinThreshold": -1, "spark.saltwise.auto.smallInput": 0}):
+    with shuffled_tables(views):
         yield
-    for name in views:
-        spark.catalog.dropTempView(name)
 
 
 def combined(spark: SparkSession, query: str, with_conf: WithConf) -> list[str]:

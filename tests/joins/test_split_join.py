@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 if TYPE_CHECKING:
     from tests.agree import Agree, WithConf
+    from tests.joins.conftest import Tables
 
 EVEN = "no partition of the join below is skewed, and its rows are grouped by key"
 SKEWED = {
@@ -34,21 +35,14 @@ QUERIES = {
 
 
 @pytest.fixture(scope="module", autouse=True)
-def tables(spark: SparkSession, with_conf: WithConf, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def tables(shuffled_tables: Tables) -> Iterator[None]:
     views = {
         "a": "SELECT IF(id % 10 < 6, 7, pmod(xxhash64(id), 900)) AS k, pmod(xxhash64(id, 1), 1000000) AS v, "
         "CAST(id % 97 AS STRING) AS s FROM range(0, 40000, 1, 4)",
         "b": "SELECT id % 900 AS k, id AS w FROM range(0, 1200, 1, 2)",
     }
-    for name, rows in views.items():
-        path = str(tmp_path_factory.mktemp(name))
-        spark.sql(rows).write.mode("overwrite").parquet(path)
-        spark.read.parquet(path).createOrReplaceTempView(name)
-    # Spark splits a join only if that saves a partition as many as it makes.
-    with with_conf({"spark.sql.autoBroadcastJoinThreshold": -1, "spark.saltwise.auto.smallInput": 0}):
+    with shuffled_tables(views):
         yield
-    for name in views:
-        spark.catalog.dropTempView(name)
 
 
 @pytest.fixture

@@ -44,12 +44,8 @@ private[join] final class SinksAggregate(conf: SQLConf) {
 
     case Project(columns, child) if columns.forall(_.deterministic) =>
       val kept = columns.filter(column => needed.contains(column.toAttribute))
-      val values = AttributeMap(columns.collect { case alias: Alias =>
-        alias.toAttribute -> alias.child
-      })
-      val inlined = functions.map(_.transform {
-        case column: Attribute => values.getOrElse(column, column)
-      }.asInstanceOf[AggregateExpression])
+      val inline = new InlineAliases(columns)
+      val inlined = functions.map(inline(_).asInstanceOf[AggregateExpression])
       if (!inlined.forall(Sinks(_))) None
       else below(child, AttributeSet(kept.flatMap(_.references)), inlined).map { sunk =>
         val passed = sunk.read -- AttributeSet(kept.collect { case column: Attribute => column })

@@ -52,11 +52,8 @@ object SkewJoinSplit {
     case hint: SkewGroupByHint => isBelow(keys, hint.child, conf)
     case Filter(_, child) => isBelow(keys, child, conf)
     case Project(columns, child) =>
-      val values = AttributeMap(columns.collect { case alias: Alias =>
-        alias.toAttribute -> alias.child
-      })
-      val inlined = keys.map(_.transform { case key: Attribute => values.getOrElse(key, key) })
-      isBelow(inlined, child, conf)
+      val inline = new InlineAliases(columns)
+      isBelow(keys.map(inline(_)), child, conf)
     case join: Join if !ShuffledJoin(join, conf) => false
     case ExtractEquiJoinKeys(joinType, leftKeys, rightKeys, _, _, left, right, _) =>
       def areKeys(pair: (Expression, Expression)): Boolean = {

@@ -54,7 +54,7 @@ final class AggregateChoice(session: SparkSession) {
       options.strategy == Auto && conf.adaptiveExecutionEnabled &&
         conf.getConf(SaltwiseConf.JoinSplit) &&
         SkewJoinSplit.isBelow(GroupingKeys.of(aggregate), aggregate.child, conf) &&
-        ReasonToLeave.overJoin(aggregate, options, stock, conf).isEmpty
+        !ReasonToLeave.overJoin(aggregate, options, stock, conf)
     }
 
   /** How an aggregate is rewritten; Left is why it is left alone. */

@@ -30,20 +30,17 @@ object ReasonToLeave {
     ofStrategy(aggregate, options, stock, conf).orElse(
       if (options.strategy == Auto) reasonOfAuto(aggregate, stock, conf) else None)
 
-  /** Why Spark may not split a join below an aggregate, whose phases stay as they are. */
+  /**
+   * Whether there is a reason not to split a join below an aggregate. One is that its states come
+   * from below the join, where the rows of hot keys were combined.
+   */
   def overJoin(
       aggregate: Aggregate,
       options: SkewOptions,
       stock: Seq[SparkPlan],
-      conf: SQLConf): Option[String] = {
-    val areMade = aggregateExpressions(aggregate).exists(_.aggregateFunction match {
-      case _: UpdateOrMerge => true
-      case _ => false
-    })
-    ofStrategy(aggregate, options, stock, conf)
-      .orElse(if (areMade) Some("its states come from below the join") else None)
-      .orElse(ofInput(aggregate, conf))
-  }
+      conf: SQLConf): Boolean =
+    ofStrategy(aggregate, options, stock, conf).isDefined || ofInput(aggregate, conf).isDefined ||
+      aggregateExpressions(aggregate).exists(_.aggregateFunction.isInstanceOf[UpdateOrMerge])
 
   private def ofStrategy(
       aggregate: Aggregate,
@@ -75,14 +72,14 @@ object ReasonToLeave {
       val names = functionNames(aggregateExpressions(aggregate))
       Some(s"the states of $names have a fixed size, and the map side already combines them; " +
         "name a strategy to rewrite all the same")
-    } else if (ofInput(aggregate, conf).isDefined) {
-      ofInput(aggregate, conf)
-    } else if (conf.adaptiveExecutionEnabled && SparkCompat.checksRows(conf) &&
-        !ClusteredRows.areIn(aggregate.child, aggregate.groupingExpressions) &&
-        !StableColumns.sameRows(aggregate)) {
-      Some("a task that runs again may read other rows, and Spark has to compare the two runs")
-    } else {
-      None
+    } else ofInput(aggregate, conf).orElse {
+      if (conf.adaptiveExecutionEnabled && SparkCompat.checksRows(conf) &&
+          !ClusteredRows.areIn(aggregate.child, aggregate.groupingExpressions) &&
+          !StableColumns.sameRows(aggregate)) {
+        Some("a task that runs again may read other rows, and Spark has to compare the two runs")
+      } else {
+        None
+      }
     }
 
   private def ofInput(aggregate: Aggregate, conf: SQLConf): Option[String] =

@@ -45,11 +45,13 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
     case GroupBy(aggregate, hint)
         if !SaltwiseConf.observes(conf) && (hint.isDefined || SaltwiseConf.isOn(conf)) =>
       val stock = choice.stock(aggregate)
-      choice.overJoin(aggregate, hint.getOrElse(Map.empty), stock, conf).fold(
-        choice.of(aggregate, hint.getOrElse(Map.empty), stock, conf).fold(
+      val asked = hint.getOrElse(Map.empty[String, String])
+      choice.overJoin(aggregate, asked, stock, conf) match {
+        case Some(options) => stock.map(SkewJoinSplit(options, aggregate.child, _))
+        case None => choice.of(aggregate, asked, stock, conf).fold(
           reason => stock.map(SkewLeftAloneExec(reason, _)),
-          rows => stock.map(rewrite(aggregate, rows, _))))(
-        options => stock.map(SkewJoinSplit(options, aggregate.child, _)))
+          rows => stock.map(rewrite(aggregate, rows, _)))
+      }
     case _ => Nil
   }
 
