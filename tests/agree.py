@@ -80,13 +80,17 @@ class Agree:
             exactly = routes if strategies is not EACH_PLAN or strategy == "dchoices" else None
             self._compare(stock, ours, close, exactly, f"strategy {strategy}")
 
-    def auto(self, query: Query, *, close: Collection[str] = ()) -> None:
-        """Compare stock Spark with auto on a small input, whether it rewrites the query or leaves it alone."""
-        options = {"strategy": "auto", "auto.smallInput": 0}
-        ours = self._run(query, toggled(options))
+    def auto(self, query: Query, *, close: Collection[str] = ()) -> str:
+        """Compare stock Spark with auto on a small input, whether it rewrites the query or leaves it alone.
+
+        Returns the plan of auto as EXPLAIN shows it. The query with auto is the one that ran last.
+        """
+        stock = self.stock(query)
+        ours = self._run(query, toggled({"strategy": "auto", "auto.smallInput": 0}))
         assert lines_of_saltwise(ours.plan), ours.plan
-        wrong = differences(self.stock(query), ours, close)
+        wrong = differences(stock, ours, close)
         assert not wrong, "\n".join(["auto gives another answer:", *wrong, ours.plan])
+        return ours.plan
 
     def pair(
         self,

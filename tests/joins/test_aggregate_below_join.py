@@ -35,11 +35,14 @@ def tables(shuffled_tables: Tables) -> Iterator[None]:
         yield
 
 
-def combined(spark: SparkSession, query: str, with_conf: WithConf) -> list[str]:
-    """The keys by which rows are combined below joins, as EXPLAIN shows them."""
+def combined(plan: str) -> set[str]:
+    """The keys by which a plan combines rows below joins."""
+    return {line.split("]")[0] + "]" for line in lines_of_saltwise(plan) if line.endswith("below a join")}
+
+
+def combined_by_auto(spark: SparkSession, query: str, with_conf: WithConf) -> set[str]:
     with with_conf({"spark.saltwise.enabled": True}):
-        lines = lines_of_saltwise(plan_text(spark.sql(query)))
-    return [line.split("]")[0] + "]" for line in lines if line.endswith("below a join")]
+        return combined(plan_text(spark.sql(query)))
 
 
 JOINED = "FROM sales JOIN shops ON sales.k = shops.k"
@@ -103,7 +106,7 @@ QUERIES = {
     "an aggregate below": (
         "SELECT m, count(*), sum(n) FROM (SELECT k, i, sum(v) AS m, count(*) AS n FROM sales GROUP BY k, i) a "
         "JOIN shops ON a.k = shops.k GROUP BY m",
-        None,
+        "[k, m]",
     ),
     "an aggregate above": (
         f"SELECT total % 3, count(*) FROM (SELECT c, sales.k, sum(v) AS total {JOINED} GROUP BY c, sales.k) "
@@ -152,26 +155,22 @@ LEFT = {
 }
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize("name", QUERIES)
-def test_aggregates_below_a_join_give_the_same_answers(agree: Agree, name: str) -> None:
-    agree.auto(QUERIES[name][0])
+EVERYWHERE = {"a column of the other side", "columns of both sides", "filters", "decimals", "sets", "left outer", "semi"}
 
 
-@pytest.mark.parametrize("name", [name for name, (_, keys) in QUERIES.items() if keys])
-def test_rows_are_combined_by_all_that_the_plan_reads_above(
-    spark: SparkSession, with_conf: WithConf, name: str
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.smoke] if name in EVERYWHERE else []) for name in QUERIES]
+)
+def test_rows_are_combined_by_all_that_the_plan_reads_above_and_give_the_same_answers(
+    agree: Agree, name: str
 ) -> None:
     query, keys = QUERIES[name]
-    assert set(combined(spark, query, with_conf)) == {f"Combine {keys}"}
+    assert combined(agree.auto(query)) == ({f"Combine {keys}"} if keys else set())
 
 
 @pytest.mark.parametrize("name", LEFT)
-def test_what_may_not_be_aggregated_below_a_join_is_not(
-    agree: Agree, spark: SparkSession, with_conf: WithConf, name: str
-) -> None:
-    assert combined(spark, LEFT[name], with_conf) == []
-    agree.auto(LEFT[name])
+def test_what_may_not_be_aggregated_below_a_join_is_not(agree: Agree, name: str) -> None:
+    assert not combined(agree.auto(LEFT[name]))
 
 
 @pytest.mark.parametrize("name", ["a column of the other side", "left outer", "two joins"])
@@ -187,12 +186,14 @@ def test_without_adaptive_execution_the_answers_are_the_same(agree: Agree, with_
         {"spark.saltwise.strategy": "split"},
         {"spark.saltwise.auto.smallInput": "1g"},
         {"spark.sql.autoBroadcastJoinThreshold": "1g"},
+        {"spark.sql.execution.bypassPartialAggregation": True},
+        {"spark.databricks.photon.enabled": True},
     ],
-    ids=["off", "another strategy", "a small input", "a broadcast"],
+    ids=["off", "another strategy", "a small input", "a broadcast", "no partial aggregation", "a native engine"],
 )
 def test_nothing_is_combined_below_a_join_with(spark: SparkSession, with_conf: WithConf, conf: dict[str, Any]) -> None:
     with with_conf(conf):
-        assert combined(spark, QUERIES["a column of the other side"][0], with_conf) == []
+        assert not combined_by_auto(spark, QUERIES["a column of the other side"][0], with_conf)
 
 
 # Stock Spark never computes these for the rows of key 7, which meet no shop.
@@ -237,21 +238,29 @@ def test_rows_that_lie_by_the_key_of_the_join_are_not_combined(
         by_key.saveAsTable(f"{name}_by_key")
     query = QUERIES["a column of the other side"][0].replace("sales", "sales_by_key").replace("shops", "shops_by_key")
     with with_conf({"spark.sql.adaptive.enabled": adaptive}):
-        assert combined(spark, query, with_conf) == []
-        agree.auto(query)
-        with with_conf({"spark.saltwise.enabled": True}):
-            assert "Exchange hashpartitioning(k" not in plan_text(spark.sql(query))
+        plan = agree.auto(query)
+        assert not combined(plan)
+        assert "Exchange hashpartitioning(k" not in plan
     for name in ("sales", "shops"):
         spark.sql(f"DROP TABLE {name}_by_key")
 
 
-@pytest.mark.parametrize("hint", ["BROADCAST(shops)", "MERGE(shops)", "SHUFFLE_HASH(shops)", "SHUFFLE_HASH(sales)"])
+@pytest.mark.parametrize(
+    ("hint", "threshold"),
+    [
+        ("BROADCAST(shops)", -1),
+        ("MERGE(shops)", "1g"),
+        ("MERGE(sales)", "1g"),
+        ("SHUFFLE_HASH(shops)", "1g"),
+        ("SHUFFLE_HASH(sales)", -1),
+    ],
+)
 def test_the_hint_of_a_join_tells_whether_rows_are_combined(
-    agree: Agree, spark: SparkSession, with_conf: WithConf, hint: str
+    agree: Agree, with_conf: WithConf, hint: str, threshold: object
 ) -> None:
     query = QUERIES["a column of the other side"][0].replace("SELECT", f"SELECT /*+ {hint} */")
-    assert bool(combined(spark, query, with_conf)) == ("BROADCAST" not in hint)
-    agree.auto(query)
+    with with_conf({"spark.sql.autoBroadcastJoinThreshold": threshold}):
+        assert bool(combined(agree.auto(query))) == ("BROADCAST" not in hint)
 
 
 APPROVED = Path(__file__).with_name("approved_plans.txt")

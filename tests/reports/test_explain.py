@@ -63,6 +63,28 @@ def test_the_reason_says_what_was_rewritten_and_what_was_left_alone(
     assert any(node in found.ours for node in ("SkewSplit", "SkewRoute", "placement(")) == ("Rewritten" in reason)
 
 
+@pytest.mark.parametrize(
+    ("aggregate", "reason"),
+    [
+        (
+            "t.v % 3, sum(s.v)",
+            "Rewritten: map tasks combine rows where that pays, and send the others as they are, below the join, by k.\n"
+            "Left alone: rows are combined below the join, and the map side already combines their states.",
+        ),
+        (
+            "t.k, sum(s.v * t.v)",
+            "Rewritten: if a partition of the join below the aggregate is skewed, it is split.",
+        ),
+    ],
+)
+def test_the_reason_knows_what_is_done_around_a_join(session: SparkSession, aggregate: str, reason: str) -> None:
+    key = aggregate.split(",")[0]
+    query = f"SELECT /*+ MERGE(t) */ {aggregate} FROM t JOIN t s ON t.k = s.k GROUP BY {key}"
+    session.conf.set("spark.saltwise.auto.smallInput", "0")
+    assert explain(session, query).reason == reason
+    session.conf.unset("spark.saltwise.auto.smallInput")
+
+
 def test_explain_leaves_the_confs_of_the_session_as_they_were(session: SparkSession) -> None:
     session.conf.set("spark.saltwise.partitions", "5")
     explain(session, COUNTS, strategy="pkg", partitions=7)

@@ -71,6 +71,18 @@ def test_the_tab_says_what_ran_and_what_did_not(application: tuple[dict[str, Any
     assert any("the map side already combines them" in what for _, what in ran)
 
 
+def test_the_tab_knows_what_is_done_around_joins(application: tuple[dict[str, Any], Path]) -> None:
+    found, _ = application
+    ran = [(row[1].split(" max")[0], row[2]) for row in cells(found["page"]) if len(row) == 9]
+    below = [what for operator, what in ran if operator.startswith("SortMergeJoin by k")]
+    assert len(below) == 1
+    assert re.fullmatch(r"auto: all keys combined in 100 % of the rows, [\d,]+ rows a state, \d+\.\d MB less to send", below[0])
+    said = {what for _, what in ran}
+    assert "Spark's own plan; with mode=on: auto: rows are combined below the join by k" in said
+    assert "Spark's own plan; with mode=on: auto: if a partition of the join below is skewed, it is split" in said
+    assert "Spark's own plan: no partition of the join below is skewed, and its rows are grouped by key" in said
+
+
 def test_a_skewed_worker_shows_as_one(application: tuple[dict[str, Any], Path]) -> None:
     found, _ = application
     windows = [row for row in cells(found["page"]) if len(row) == 9 and row[1].startswith("Window")]
@@ -111,16 +123,17 @@ def test_hot_keys_are_named_where_the_conf_allows_it_and_hashes_elsewhere(
 ) -> None:
     found, _ = application
     pages = [page for page in found["groups"] if "<h4>Hot keys</h4>" in page]
-    [named] = [page for page in pages if "<td>hot</td>" in page]
-    [hashed] = [page for page in pages if page != named]
-    assert "percentile_approx" in named  # what auto combined
+    named = [page for page in pages if "<td>hot</td>" in page]
+    [hashed] = [page for page in pages if page not in named]
+    for function in ("percentile_approx", "max"):  # what auto combined, for its groups and below a join
+        assert any(function in page for page in named)
     assert re.search(r"<td>[0-9a-f]{16}</td>", hashed)  # what dchoices routed
 
 
 def test_functions_go_by_their_own_names(application: tuple[dict[str, Any], Path]) -> None:
     found, _ = application
     functions = [value for page in found["groups"] for value in re.findall(r"Functions</th><td>(.*?)</td>", page)]
-    assert sorted(functions) == ["count"] * 2 + ["percentile_approx"] * 2 + ["sum"] * 2
+    assert sorted(functions) == ["count"] * 2 + ["max"] * 3 + ["min"] * 2 + ["percentile_approx"] * 2 + ["sum"] * 2
 
 
 def test_the_event_log_has_our_events_as_json(application: tuple[dict[str, Any], Path]) -> None:
@@ -130,15 +143,16 @@ def test_the_event_log_has_our_events_as_json(application: tuple[dict[str, Any],
     [log] = event_logs(folder)
     events = group_events(folder)
     assert {event["operator"] for event in events} >= {"Window", "HashAggregate"}
-    assert {tuple(event["keys"]) for event in events} == {("k",), ("name",)}  # name is upper(k)
+    assert {tuple(event["keys"]) for event in events} == {("k",), ("g",), ("name",)}  # name is upper(k)
     hot_keys = [keys for execution in executions(log.lines(), with_keys=True) for keys in execution.hot_keys.values()]
     assert any(key.startswith("hot (") for keys in hot_keys for key in keys)
 
 
 def test_savings_compare_the_same_query_with_a_hint_and_without(application: tuple[dict[str, Any], Path]) -> None:
     found, _ = application
-    # The percentile and the routed aggregate; not the sum, the window, and the function that failed.
-    ran_both_ways = r"-?[\d.]+ s saved by 2 queries that ran with Saltwise and without it; 2 others ran one way only\."
+    # The percentile, the maximum over a join, and the routed aggregate; not the sum, the window, the join that was not
+    # split, and the function that failed.
+    ran_both_ways = r"-?[\d.]+ s saved by 3 queries that ran with Saltwise and without it; 3 others ran one way only\."
     assert re.match(ran_both_ways, found["savings"])
 
 

@@ -77,18 +77,22 @@ def started(folder: Path, confs: dict[str, str]) -> SparkSession:
 
 
 def queries(spark: SparkSession) -> None:
-    """A skewed list, a sum that Spark combines itself, a window, a routed aggregate, and a function that fails."""
+    """A skewed list, a sum that Spark combines itself, a window, two joins, a routed aggregate, a function that fails."""
     ids = spark.range(0, ROWS, 1, 4)
     skewed = ids.select(
         F.when(F.col("id") % 4 > 0, "hot").otherwise((F.col("id") % 97).cast("string")).alias("k"), "id"
     )
     skewed.createOrReplaceTempView("skewed")
+    spark.range(97).selectExpr("CAST(id AS STRING) AS k", "id % 3 AS g").createOrReplaceTempView("sides")
     spark.conf.set("spark.saltwise.auto.smallInput", "0")
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
     for mode in ("observe", "on"):
         spark.conf.set("spark.saltwise.mode", mode)
         spark.sql("SELECT k, percentile_approx(id, 0.5) FROM skewed GROUP BY k").collect()
         spark.sql("SELECT upper(k) AS name, sum(id) FROM skewed GROUP BY upper(k)").collect()
         spark.sql("SELECT k, rank() OVER (PARTITION BY k ORDER BY id) AS r FROM skewed").where("r * 2 = 3").collect()
+        spark.sql("SELECT g, max(id) FROM skewed JOIN sides ON skewed.k = sides.k GROUP BY g").collect()
+        spark.sql("SELECT sides.k, min(id + g) FROM skewed JOIN sides ON skewed.k = sides.k GROUP BY sides.k").collect()
         if mode == "observe":
             with contextlib.suppress(PySparkException):
                 skewed.groupBy("k").applyInPandas(full, "rows bigint").collect()

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 _LEFT_ALONE = "SkewGroupBy left alone: "
 _COMBINED = "map tasks combine rows where that pays, and send the others as they are"
+_BELOW_JOIN = ", below a join"
+_ID = r"#\d+L?"
+"""Spark's number of a column."""
 _SPLIT = "partitions that get too many are split"
 _PLANS = {
     "auto": f"{_COMBINED}; {_SPLIT}",
@@ -112,10 +115,14 @@ def _plan(spark: SparkSession, query: str) -> str:
 
 def reason_in(plan: str) -> str:
     """Return which aggregates a physical plan rewrites and how, and why it leaves the others alone."""
-    routed = re.findall(r"(?:SkewRoute|SkewSplit|Combine) \[.*?\], (.*)", plan)
+    routed = re.findall(rf"(?:SkewRoute|SkewSplit|Combine) \[.*?\], (.*(?<!{_BELOW_JOIN}))$", plan, re.MULTILINE)
+    joined = re.findall(rf"Combine \[(.*?)\], .*{_BELOW_JOIN}$", plan, re.MULTILINE)
     left = re.findall(f"{_LEFT_ALONE}(.*)", plan)
     placed = re.findall(r"Exchange placement\(.*, (\d+)\)", plan)
     reasons = [f"Rewritten: {_routing(options)}." for options in routed]
+    reasons += [f"Rewritten: {_COMBINED}, below the join, by {re.sub(_ID, '', keys)}." for keys in joined]
+    if "SkewJoinSplit " in plan:
+        reasons.append("Rewritten: if a partition of the join below the aggregate is skewed, it is split.")
     reasons += [
         f"Rewritten: groups stay whole, and each key is placed on one worker, n={workers}." for workers in placed
     ]

@@ -6,8 +6,9 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreePattern.{AGGREGATE, JOIN}
 import org.apache.spark.sql.saltwise.{Auto, OrStock, SaltwiseConf, SkewOptions}
+import org.apache.spark.sql.saltwise.compat.NativeEngine
 import org.apache.spark.sql.saltwise.local.UpdateOrMerge
-import org.apache.spark.sql.saltwise.plan.SkewGroupByHint
+import org.apache.spark.sql.saltwise.plan.{ReasonToLeave, Reported, SkewGroupByHint}
 import org.apache.spark.sql.types.{DoubleType, FloatType}
 
 /**
@@ -41,15 +42,29 @@ import org.apache.spark.sql.types.{DoubleType, FloatType}
  */
 object AggregateBelowJoin extends Rule[LogicalPlan] {
 
-  override def apply(plan: LogicalPlan): LogicalPlan =
-    if (!plan.containsAllPatterns(AGGREGATE, JOIN) || !isOn) plan
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    val observes = SaltwiseConf.observes(conf)
+    if (!plan.containsAllPatterns(AGGREGATE, JOIN) ||
+        !(observes || SaltwiseConf.isOn(conf)) || !isPossible) plan
     else plan.transformUp {
       case aggregate: Aggregate if !aggregate.isStreaming =>
-        OrStock[LogicalPlan]("AggregateBelowJoin", aggregate)(sunk(aggregate))
+        OrStock[LogicalPlan]("AggregateBelowJoin", aggregate) {
+          if (observes) noted(aggregate) else sunk(aggregate)
+        }
     }
+  }
 
-  private def isOn: Boolean = SaltwiseConf.isOn(conf) && conf.getConf(SaltwiseConf.JoinCombine) &&
-    SkewOptions.resolve(Map.empty, conf).strategy == Auto
+  private def isPossible: Boolean = conf.getConf(SaltwiseConf.JoinCombine) &&
+    SkewOptions.resolve(Map.empty, conf).strategy == Auto &&
+    NativeEngine.running(conf).isEmpty && !ReasonToLeave.bypassesPartial(conf)
+
+  /** Notes for the reports, in a session that only observes, what would be combined. */
+  private def noted(aggregate: Aggregate): LogicalPlan = {
+    sunk(aggregate).collectFirst { case CombinedRows(keys, _, _, _, _) => keys }.foreach { keys =>
+      aggregate.setTagValue(Reported.JoinWouldRun, Reported.combineBelowJoin(keys))
+    }
+    aggregate
+  }
 
   private def sunk(aggregate: Aggregate): LogicalPlan = {
     val functions = ExpressionSet(

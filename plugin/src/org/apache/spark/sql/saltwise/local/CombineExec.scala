@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.plans.physical.{
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.saltwise.SkewOptions
-import org.apache.spark.sql.saltwise.plan.ReportedOperator
+import org.apache.spark.sql.saltwise.plan.{ReportedJoin, ReportedOperator}
 import org.apache.spark.sql.saltwise.sketch.{HotKeysOfTask, HotKeysSeen, KeyNames}
 
 /**
@@ -37,6 +37,10 @@ final case class CombineExec(
   /** Whether each state, and each result, keeps all of its rows. */
   def makesLists: Boolean =
     aggregates.nonEmpty && aggregates.forall(_.aggregateFunction.isInstanceOf[CollectList])
+
+  override def forJoin: Option[ReportedJoin] =
+    if (!belowJoin) None
+    else Some(ReportedJoin(keys, aggregates.map(_.aggregateFunction.prettyName).distinct))
 
   override def output: Seq[Attribute] =
     child.output.take(keys.length) ++ child.output.drop(keys.length).map(_.withNullability(true))

@@ -39,35 +39,33 @@ final class AggregateChoice(session: SparkSession) {
 
   def stock(aggregate: Aggregate): Seq[SparkPlan] = stockAggregation(aggregate)
 
-  private def options(hint: Map[String, String], conf: SQLConf): SkewOptions = {
+  /** The options of an aggregate with this hint. */
+  def options(hint: Map[String, String], conf: SQLConf): SkewOptions = {
     val resolved = SkewOptions.resolve(hint, conf)
     if (conf.adaptiveExecutionEnabled) resolved else resolved.withoutAdaptiveExecution
   }
 
-  /** The options of an aggregate over a join that Spark may split if the aggregate lets it. */
-  def overJoin(
+  /** Whether an aggregate is over a join that Spark may split if the aggregate lets it. */
+  def splitsJoin(
       aggregate: Aggregate,
-      hint: Map[String, String],
+      options: SkewOptions,
       stock: Seq[SparkPlan],
-      conf: SQLConf): Option[SkewOptions] =
-    Some(options(hint, conf)).filter { options =>
-      options.strategy == Auto && conf.adaptiveExecutionEnabled &&
-        conf.getConf(SaltwiseConf.JoinSplit) &&
-        SkewJoinSplit.isBelow(GroupingKeys.of(aggregate), aggregate.child, conf) &&
-        !ReasonToLeave.overJoin(aggregate, options, stock, conf)
-    }
+      conf: SQLConf): Boolean =
+    options.strategy == Auto && conf.adaptiveExecutionEnabled &&
+      conf.getConf(SaltwiseConf.JoinSplit) &&
+      SkewJoinSplit.isBelow(GroupingKeys.of(aggregate), aggregate.child, conf) &&
+      !ReasonToLeave.overJoin(aggregate, options, stock, conf)
 
   /** How an aggregate is rewritten; Left is why it is left alone. */
   def of(
       aggregate: Aggregate,
       hint: Map[String, String],
+      options: SkewOptions,
       stock: Seq[SparkPlan],
-      conf: SQLConf): Either[String, RoutedRows] = {
-    val options = this.options(hint, conf)
+      conf: SQLConf): Either[String, RoutedRows] =
     for {
       _ <- ReasonToLeave(aggregate, options, stock, conf).toLeft(())
       rows <- RoutedRows.of(
         GroupingKeys.of(aggregate), aggregate.child, options, hotInHint = hint.contains("hot"))
     } yield rows
-  }
 }

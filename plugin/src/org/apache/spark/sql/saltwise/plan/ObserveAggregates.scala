@@ -21,7 +21,7 @@ final case class ObserveAggregates(session: SparkSession) extends SparkStrategy 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case GroupBy(aggregate, hint) if SaltwiseConf.observes(conf) =>
       val stock = choice.stock(aggregate)
-      // ObservePlacement has noted it where the keys would be placed.
+      // ObservePlacement and AggregateBelowJoin have noted what they would do.
       val would = aggregate.getTagValue(Reported.WouldRun)
         .getOrElse(wouldRun(aggregate, hint.getOrElse(Map.empty), stock))
       stock.foreach(_.setTagValue(Reported.WouldRun, would))
@@ -31,8 +31,14 @@ final case class ObserveAggregates(session: SparkSession) extends SparkStrategy 
 
   private def wouldRun(
       aggregate: Aggregate, hint: Map[String, String], stock: Seq[SparkPlan]): String =
-    try choice.of(aggregate, hint, stock, conf).fold(
-      "nothing: " + _, _.options.strategy.name) catch {
+    try {
+      val options = choice.options(hint, conf)
+      if (choice.splitsJoin(aggregate, options, stock, conf)) {
+        aggregate.setTagValue(Reported.JoinWouldRun, Reported.SplitJoin)
+      }
+      choice.of(aggregate, hint, options, stock, conf).fold(
+        "nothing: " + _, _.options.strategy.name)
+    } catch {
       case wrong: SaltwiseException => s"nothing: ${wrong.getMessage}"
     }
 }

@@ -19,6 +19,8 @@ object ReasonToLeave {
   val OnePartition = "there is one partition, so there is nothing to balance"
   val AlreadyGrouped = "its rows are already grouped by key, without another shuffle"
 
+  private val CombinedBelowJoin =
+    "rows are combined below the join, and the map side already combines their states"
   private val BypassPartial = "spark.sql.execution.bypassPartialAggregation"
 
   /** @param stock the aggregate as Spark's own strategy plans it */
@@ -40,7 +42,13 @@ object ReasonToLeave {
       stock: Seq[SparkPlan],
       conf: SQLConf): Boolean =
     ofStrategy(aggregate, options, stock, conf).isDefined || ofInput(aggregate, conf).isDefined ||
-      aggregateExpressions(aggregate).exists(_.aggregateFunction.isInstanceOf[UpdateOrMerge])
+      mergesStates(aggregate)
+
+  private def mergesStates(aggregate: Aggregate): Boolean =
+    aggregateExpressions(aggregate).exists(_.aggregateFunction.isInstanceOf[UpdateOrMerge])
+
+  def bypassesPartial(conf: SQLConf): Boolean =
+    conf.getConfString(BypassPartial, "false").toBoolean
 
   private def ofStrategy(
       aggregate: Aggregate,
@@ -52,7 +60,7 @@ object ReasonToLeave {
       Some("a DISTINCT aggregate has phases of its own")
     } else if (aggregates.isEmpty) {
       Some(NoAggregateFunction)
-    } else if (conf.getConfString(BypassPartial, "false").toBoolean) {
+    } else if (bypassesPartial(conf)) {
       Some(s"$BypassPartial is on, so there are no partial states to merge")
     } else if (!stock.forall(isTwoPhase(_, aggregate))) {
       Some(s"${functionNames(aggregates)} cannot be merged from partial states")
@@ -68,7 +76,9 @@ object ReasonToLeave {
   /** `auto` also leaves an aggregate alone if no other plan is faster, or certain to be right. */
   private def reasonOfAuto(
       aggregate: Aggregate, stock: Seq[SparkPlan], conf: SQLConf): Option[String] =
-    if (generatesCode(stock.head)) {
+    if (generatesCode(stock.head) && mergesStates(aggregate)) {
+      Some(CombinedBelowJoin)
+    } else if (generatesCode(stock.head)) {
       val names = functionNames(aggregateExpressions(aggregate))
       Some(s"the states of $names have a fixed size, and the map side already combines them; " +
         "name a strategy to rewrite all the same")

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.saltwise.plan
 
+import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.SparkPlan
@@ -12,7 +13,16 @@ object Reported {
   /** What would run if the session did not only observe. Logical and physical nodes carry it. */
   val WouldRun: TreeNodeTag[String] = TreeNodeTag("saltwise.wouldRun")
 
+  /** The same for what depends on a join below an aggregate. */
+  val JoinWouldRun: TreeNodeTag[String] = TreeNodeTag("saltwise.joinWouldRun")
+
   val AlreadyGrouped: String = ReasonToLeave.AlreadyGrouped
+
+  val SplitJoin = "auto: if a partition of the join below is skewed, it is split"
+
+  /** What would run where rows would be combined below a join. */
+  def combineBelowJoin(keys: Seq[Attribute]): String =
+    s"auto: rows are combined below the join by ${keys.map(_.name).mkString(", ")}"
 
   /** A plan that stays as Spark made it: the reason, and the plan. */
   object LeftAlone {
@@ -32,9 +42,15 @@ object Reported {
 trait ReportedOperator extends SparkPlan {
   def options: SkewOptions
 
+  /** What it combines for a join. None if its rows go to their groups. */
+  def forJoin: Option[ReportedJoin] = None
+
   /** The heaviest keys that its tasks saw, the heaviest first. */
   def hotKeys: Seq[HotKey]
 }
+
+/** The keys and the functions by which rows are combined below a join. */
+final case class ReportedJoin(keys: Seq[Attribute], functions: Seq[String])
 
 /** The partitioning of an exchange of Saltwise. */
 trait ReportedPartitioning {

@@ -46,9 +46,11 @@ final case class SkewAggregation(session: SparkSession) extends SparkStrategy wi
         if !SaltwiseConf.observes(conf) && (hint.isDefined || SaltwiseConf.isOn(conf)) =>
       val stock = choice.stock(aggregate)
       val asked = hint.getOrElse(Map.empty[String, String])
-      choice.overJoin(aggregate, asked, stock, conf) match {
-        case Some(options) => stock.map(SkewJoinSplit(options, aggregate.child, _))
-        case None => choice.of(aggregate, asked, stock, conf).fold(
+      val options = choice.options(asked, conf)
+      if (choice.splitsJoin(aggregate, options, stock, conf)) {
+        stock.map(SkewJoinSplit(options, aggregate.child, _))
+      } else {
+        choice.of(aggregate, asked, options, stock, conf).fold(
           reason => stock.map(SkewLeftAloneExec(reason, _)),
           rows => stock.map(rewrite(aggregate, rows, _)))
       }

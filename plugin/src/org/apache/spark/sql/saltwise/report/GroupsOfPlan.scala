@@ -5,17 +5,18 @@ import java.util.{Collections, IdentityHashMap}
 
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.physical.ClusteredDistribution
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange._
 import org.apache.spark.sql.saltwise.plan.{
-  Reported, ReportedOperator, ReportedPartitioning, ReportedRead}
+  Reported, ReportedJoin, ReportedOperator, ReportedPartitioning, ReportedRead}
 import org.apache.spark.sql.saltwise.sketch.HotKeysSeen.HotKey
 
 /**
  * The groups that a plan made: those of an aggregate, a window, or a function that gets whole
- * groups.
+ * groups, or the rows that were combined below a join.
  *
  * @param node     the operator that needed the rows of a key together
  * @param shuffled the exchange that carried the rows, or the states where Spark combines them first
@@ -31,7 +32,9 @@ private[report] final case class GroupsOfPlan(
     reason: String) {
   import GroupsOfPlan._
 
-  def keys: Seq[String] = clustering(node).map {
+  private def forJoin: Option[ReportedJoin] = combined.flatMap(_.forJoin)
+
+  def keys: Seq[String] = forJoin.fold(clustering(node))(_.keys).map {
     case column: Attribute => nameInQuery(column).getOrElse(column.name)
     case other => other.sql
   }
@@ -47,13 +50,16 @@ private[report] final case class GroupsOfPlan(
   def functions: Seq[String] = node match {
     case aggregate: BaseAggregateExec =>
       aggregate.aggregateExpressions.map(_.aggregateFunction.prettyName).distinct
-    case _ => Nil
+    case _ => forJoin.toSeq.flatMap(_.functions)
   }
 
-  def wouldRun: String = node.getTagValue(Reported.WouldRun)
-    .orElse(node.logicalLink.flatMap(_.getTagValue(Reported.WouldRun))).fold("") { would =>
+  def wouldRun: String = {
+    def tag(name: TreeNodeTag[String]) =
+      node.getTagValue(name).orElse(node.logicalLink.flatMap(_.getTagValue(name)))
+    tag(Reported.JoinWouldRun).orElse(tag(Reported.WouldRun).map { would =>
       if (alreadyGrouped) s"nothing: ${Reported.AlreadyGrouped}" else would
-    }
+    }).getOrElse("")
+  }
 
   /** Whether Spark has put no exchange between the phases of this aggregate. */
   private def alreadyGrouped: Boolean = below(node.children)
@@ -86,8 +92,19 @@ private[saltwise] object GroupsOfPlan {
     case code: InputAdapter => visit(code.child, reason)
     case node =>
       val here = if (clustering(node).isEmpty) Nil else Seq(groups(node, reason))
-      here ++ (node.children ++ node.subqueries).flatMap(visit(_, None))
+      here ++ forJoin(node) ++ (node.children ++ node.subqueries).flatMap(visit(_, None))
   }
+
+  /** The rows that were combined below a join, for each side of it. */
+  private def forJoin(join: SparkPlan): Seq[GroupsOfPlan] =
+    if (join.children.length < 2) Nil
+    else for {
+      side <- join.children
+      shuffled <- below(Seq(side)).collectFirst { case exchange: ShuffleExchangeLike => exchange }
+      combined <- below(shuffled.children).collectFirst {
+        case operator: ReportedOperator if operator.forJoin.isDefined => operator
+      }
+    } yield GroupsOfPlan(join, Some(shuffled), Some(combined), combined.options.strategy.name, "")
 
   /** The keys whose rows a node needs together. */
   private def clustering(node: SparkPlan): Seq[Expression] = node.requiredChildDistribution match {
