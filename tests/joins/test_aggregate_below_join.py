@@ -280,6 +280,18 @@ SHAPES = [
 ]
 
 
+# What differs between the lines of Spark, and is the same in all plans here.
+DIFFERS_BY_LINE = {
+    # 4.3 aggregates rows that a join has sorted in their order.
+    "spark.sql.execution.replaceHashWithSortAgg": False,
+    # 4.3 makes one aggregate of two where no exchange is between them.
+    "spark.sql.execution.combineAdjacentAggregation": False,
+    # 4.2 and 4.3 compare the rows of a map task that runs twice. With a FILTER above the join, these may differ, so the
+    # rows are combined below the join alone.
+    "spark.sql.shuffle.orderIndependentChecksum.enabled": False,
+}
+
+
 def operators(plan: str) -> list[str]:
     """The operators of a plan, indented, with the keys of ours, of exchanges and of joins."""
     lines = []
@@ -292,11 +304,12 @@ def operators(plan: str) -> list[str]:
     return lines
 
 
+@pytest.mark.smoke
 def test_plans_are_those_that_were_approved(
     spark: SparkSession, with_conf: WithConf, pytestconfig: pytest.Config
 ) -> None:
     made = []
-    with with_conf({"spark.saltwise.enabled": True}):
+    with with_conf({"spark.saltwise.enabled": True} | DIFFERS_BY_LINE):
         for name in SHAPES:
             query = QUERIES[name][0]
             made += [f"-- {name}", f"-- {query}", *operators(plan_text(spark.sql(query))), ""]
