@@ -155,15 +155,21 @@ LEFT = {
 }
 
 
-EVERYWHERE = {"a column of the other side", "columns of both sides", "filters", "decimals", "sets", "left outer", "semi"}
+EVERYWHERE = {
+    "a column of the other side",
+    "columns of both sides",
+    "filters",
+    "decimals",
+    "sets",
+    "left outer",
+    "semi",
+}
 
 
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.smoke] if name in EVERYWHERE else []) for name in QUERIES]
 )
-def test_rows_are_combined_by_all_that_the_plan_reads_above_and_give_the_same_answers(
-    agree: Agree, name: str
-) -> None:
+def test_rows_are_combined_by_all_that_the_plan_reads_above_and_give_the_same_answers(agree: Agree, name: str) -> None:
     query, keys = QUERIES[name]
     assert combined(agree.auto(query)) == ({f"Combine {keys}"} if keys else set())
 

@@ -76,7 +76,9 @@ def test_the_tab_knows_what_is_done_around_joins(application: tuple[dict[str, An
     ran = [(row[1].split(" max")[0], row[2]) for row in cells(found["page"]) if len(row) == 9]
     below = [what for operator, what in ran if operator.startswith("SortMergeJoin by k")]
     assert len(below) == 1
-    assert re.fullmatch(r"auto: all keys combined in 100 % of the rows, [\d,]+ rows a state, \d+\.\d MB less to send", below[0])
+    assert re.fullmatch(
+        r"auto: all keys combined in 100 % of the rows, [\d,]+ rows a state, \d+\.\d MB less to send", below[0]
+    )
     said = {what for _, what in ran}
     assert "Spark's own plan; with mode=on: auto: rows are combined below the join by k" in said
     assert "Spark's own plan; with mode=on: auto: if a partition of the join below is skewed, it is split" in said
