@@ -14,7 +14,7 @@ from saltwise.advise.report import advise, event_logs
 
 pytestmark = pytest.mark.slow
 
-FEW = "healthy: even groups|one slow group|groups that collide$|which spills|below the threshold"
+FEW = "healthy: even groups|groups that collide$|window whose keys collide|below the threshold"
 """A group map, a window and a join; tests/unit/test_findings.py has logs of every kind."""
 
 

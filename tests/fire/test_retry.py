@@ -28,8 +28,7 @@ def lost(strategies: str, *options: object) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("strategies", "aggregates", "runs"),
     [
-        # One that looks at partitions, and one that looks at the rows before.
-        ("split,dchoices", "percentile_approx", 1),
+        ("split", "percentile_approx", 1),
         pytest.param(
             "split,hot,hot-keys-only,hash,shuffle,pkg,dchoices,wchoices,roundrobin", "counts", 4, marks=pytest.mark.full
         ),

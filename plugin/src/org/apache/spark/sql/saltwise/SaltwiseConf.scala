@@ -116,6 +116,13 @@ object SaltwiseConf {
     .booleanConf
     .createWithDefault(true)
 
+  val WindowSlices: ConfigEntry[Boolean] = buildConf(Prefix + "window.slices")
+    .doc("A window without PARTITION BY runs in slices of its order, and not in one task, if its " +
+      "functions can go on where the slice before ended.")
+    .version("0.1.0")
+    .booleanConf
+    .createWithDefault(true)
+
   val Hot: OptionalConfigEntry[String] = buildConf(Prefix + "hot")
     .doc("Hot keys that are known before the query runs, as JSON: " +
       "[{\"key\": [\"UA\"], \"share\": 0.17}, ...]. share is optional. Routing then depends only " +

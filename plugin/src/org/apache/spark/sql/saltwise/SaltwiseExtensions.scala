@@ -5,8 +5,7 @@ import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan}
 import org.apache.spark.sql.saltwise.compat.SparkLinks
-import org.apache.spark.sql.saltwise.join.{
-  DropIdleCombine, DropUnusedSplit, LastRules, PlanCombinedRows}
+import org.apache.spark.sql.saltwise.join.{DropIdleCombine, DropUnusedSplit, PlanCombinedRows}
 import org.apache.spark.sql.saltwise.placement.{ObservePlacement, PlaceGroups, PlanPlaced}
 import org.apache.spark.sql.saltwise.plan._
 import org.apache.spark.sql.saltwise.report.FollowQueries
@@ -14,6 +13,7 @@ import org.apache.spark.sql.saltwise.routing.OrderRowsOfSkewWorkers
 import org.apache.spark.sql.saltwise.split._
 import org.apache.spark.sql.saltwise.state.BalanceStates
 import org.apache.spark.sql.saltwise.streaming.{PlanRouted, RouteStreams}
+import org.apache.spark.sql.saltwise.window.PlanWindowSlices
 
 /**
  * The session extension: `spark.sql.extensions=org.apache.spark.sql.saltwise.SaltwiseExtensions`.
@@ -64,6 +64,7 @@ class SaltwiseExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectPlannerStrategy(_ => new GuardedStrategy("PlanPlaced")(PlanPlaced))
     extensions.injectPlannerStrategy(_ => new GuardedStrategy("PlanRouted")(PlanRouted))
     extensions.injectPlannerStrategy(_ => new GuardedStrategy("PlanCombinedRows")(PlanCombinedRows))
+    extensions.injectPlannerStrategy(_ => new GuardedStrategy("PlanWindowSlices")(PlanWindowSlices))
     // After Spark has placed the exchanges of an adaptive plan, and again after each of its stages.
     extensions.injectQueryStagePrepRule(_ =>
       new Guarded("RewriteSkewGroupBys")(RewriteSkewGroupBys(adaptive = true)))

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.saltwise.placement
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.expressions.{Attribute, PythonUDF, ScalarSubquery}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, ScalarSubquery}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.saltwise.{OrStock, SaltwiseConf}
@@ -64,7 +64,7 @@ final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
 
   private def place(keys: Seq[Attribute], rows: LogicalPlan, groups: Groups): LogicalPlan = {
     val function = new FunctionChoice(session, conf).of(keys, rows, groups)
-    if (!groups.requested && function.json.isInstanceOf[ScalarSubquery] && !isCheap(rows)) {
+    if (!groups.requested && function.json.isInstanceOf[ScalarSubquery] && !CheapRows(rows)) {
       LeftAlone(SecondPass, rows)
     } else if (function.workers == 1) {
       LeftAlone(ReasonToLeave.OnePartition, rows)
@@ -74,14 +74,6 @@ final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
     } else {
       Placed(keys, PlaceKey(GroupingKeys.hash(keys), function.json), function.workers, rows)
     }
-  }
-
-  /** Whether computing the rows costs no more than reading them. */
-  private def isCheap(rows: LogicalPlan): Boolean = rows match {
-    case _: LeafNode => true
-    case _: Project | _: Filter | _: Union | _: SkewGroupByHint =>
-      !rows.expressions.exists(_.exists(_.isInstanceOf[PythonUDF])) && rows.children.forall(isCheap)
-    case _ => false
   }
 }
 

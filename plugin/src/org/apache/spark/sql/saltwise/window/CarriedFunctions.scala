@@ -1,0 +1,137 @@
+package org.apache.spark.sql.saltwise.window
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate._
+import org.apache.spark.sql.saltwise.local.UpdateOrMergeDeclarative
+import org.apache.spark.sql.saltwise.plan.{GroupingKeys, StateFields}
+import org.apache.spark.sql.types._
+
+/**
+ * The functions of a window without PARTITION BY, in terms of its slices.
+ *
+ * Each slice begins with a row that carries states ([[SliceColumns]]). It is a copy of the slice's
+ * first row, so the order takes both as equal. An aggregate merges the states into its own, and
+ * goes on. Of a rank in the slice, the row itself is taken away, and the rows before the slice are
+ * added.
+ *
+ * @param order the order of the window
+ */
+private[window] final class CarriedFunctions(order: Seq[SortOrder]) {
+  import CarriedFunctions._
+
+  val columns: SliceColumns = SliceColumns()
+  private val aggregates = mutable.ArrayBuffer.empty[(AggregateExpression, Boolean)]
+  private val inSlices = mutable.LinkedHashMap.empty[Expression, Alias]
+  private var distinct = false
+
+  /** The windows that run in slices, once [[of]] has seen all functions. */
+  def windows: Seq[NamedExpression] = {
+    val fields = StructType(aggregates.toSeq.flatMap(bufferOf(_)).map(field =>
+      StructField(field.name, field.dataType, field.nullable)))
+    inSlices.values.toSeq.map(_.transform {
+      case merge: UpdateOrMergeDeclarative =>
+        merge.copy(state = StateFields(columns.state, fields))
+    }.asInstanceOf[NamedExpression])
+  }
+
+  def carried: Carried =
+    Carried(aggregates.map(_._1).toSeq, aggregates.map(_._2).toSeq, distinct)
+
+  /** The result of a function, in terms of its window in slices. None if there is no way. */
+  def of(function: Expression, frame: WindowFrame): Option[Expression] = (function, frame) match {
+    case (_: RowNumber, _) => Some(asInt(rowNumber))
+    case (_: Rank, _) => Some(asInt(rank))
+    case (_: DenseRank, _) =>
+      distinct = true
+      Some(asInt(Add(long(inSlice(DenseRank(orders), UpToCurrentRow)), columns.distinct)))
+    case (_: PercentRank, _) => Some(If(
+      GreaterThan(columns.total, one),
+      Divide(double(Subtract(rank, one)), double(Subtract(columns.total, one))),
+      Literal(0.0)))
+    case (_: CumeDist, _) =>
+      val soFar = aggregate(Count(one).toAggregateExpression(), UpToPeers, ofAll = false)
+      Some(Divide(double(soFar), double(columns.total)))
+    case (tiles: NTile, _) if tiles.buckets.foldable => Some(asInt(tile(long(tiles.buckets))))
+    case (e: AggregateExpression, SpecifiedWindowFrame(kind, UnboundedPreceding, CurrentRow))
+        if isExact(e) =>
+      Some(aggregate(e, SpecifiedWindowFrame(kind, UnboundedPreceding, CurrentRow), ofAll = false))
+    case (e: AggregateExpression,
+        whole @ SpecifiedWindowFrame(_, UnboundedPreceding, UnboundedFollowing)) if isExact(e) =>
+      Some(aggregate(e, whole, ofAll = true))
+    case _ => None
+  }
+
+  private def rowNumber: Expression =
+    Add(Subtract(long(inSlice(RowNumber(), UpToCurrentRow)), one), columns.before)
+
+  /** The first rows of a slice are equal to the row that carries the states. */
+  private def rank: Expression = {
+    val inThis = long(inSlice(Rank(orders), UpToCurrentRow))
+    Add(columns.before, If(EqualTo(inThis, one), one, Subtract(inThis, one)))
+  }
+
+  /** The first tiles have one row more than the others, if the rows cannot be dealt out evenly. */
+  private def tile(tiles: Expression): Expression = {
+    val size = IntegralDivide(columns.total, tiles)
+    val larger = Remainder(columns.total, tiles)
+    val inLarger = Multiply(larger, Add(size, one))
+    val number = Subtract(rowNumber, one)
+    Add(one, If(
+      LessThan(number, inLarger),
+      IntegralDivide(number, Add(size, one)),
+      Add(larger, IntegralDivide(Subtract(number, inLarger), size))))
+  }
+
+  private def aggregate(
+      e: AggregateExpression, frame: WindowFrame, ofAll: Boolean): Expression = {
+    val first = aggregates.toSeq.flatMap(bufferOf(_)).length
+    aggregates += (e -> ofAll)
+    val merging = UpdateOrMergeDeclarative(
+      e.aggregateFunction.asInstanceOf[DeclarativeAggregate], columns.state, first)
+    val filter = e.filter.map(Or(IsNotNull(columns.state), _))
+    inSlice(e.copy(aggregateFunction = merging, filter = filter), frame)
+  }
+
+  private def bufferOf(aggregate: (AggregateExpression, Boolean)): Seq[AttributeReference] =
+    aggregate._1.aggregateFunction.aggBufferAttributes
+
+  private def inSlice(function: Expression, frame: WindowFrame): Attribute = {
+    val spec = WindowSpecDefinition(Seq(columns.slice), order, frame)
+    inSlices.getOrElseUpdate(
+      function.canonicalized, Alias(WindowExpression(function, spec), "inSlice")()).toAttribute
+  }
+
+  private def orders: Seq[Expression] = order.map(_.child)
+}
+
+private object CarriedFunctions {
+  private val UpToCurrentRow = SpecifiedWindowFrame(RowFrame, UnboundedPreceding, CurrentRow)
+  private val UpToPeers = SpecifiedWindowFrame(RangeFrame, UnboundedPreceding, CurrentRow)
+  private val one = Literal(1L)
+
+  private def long(e: Expression): Expression = Cast(e, LongType)
+  private def double(e: Expression): Expression = Cast(e, DoubleType)
+
+  /** As in Spark, the number of a row beyond the largest int begins anew. */
+  private def asInt(e: Expression): Expression =
+    Cast(e, IntegerType, None, EvalMode.LEGACY)
+
+  /** Whether the states of slices, merged, are to the bit what one task makes of all rows. */
+  private def isExact(e: AggregateExpression): Boolean = !e.isDistinct && e.deterministic &&
+    (e.aggregateFunction match {
+      case sum: Sum => isExact(sum.child.dataType)
+      case average: Average => average.child.dataType.isInstanceOf[DecimalType]
+      case _: Count | _: CountIf => true
+      case best @ (_: Min | _: Max) => !GroupingKeys.isCollated(best.dataType)
+      case _: BitAndAgg | _: BitOrAgg | _: BitXorAgg => true
+      case _ => false
+    })
+
+  private def isExact(dataType: DataType): Boolean = dataType match {
+    case _: IntegralType | _: DecimalType | _: DayTimeIntervalType | _: YearMonthIntervalType =>
+      true
+    case _ => false
+  }
+}

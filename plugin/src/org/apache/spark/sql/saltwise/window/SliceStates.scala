@@ -1,0 +1,84 @@
+package org.apache.spark.sql.saltwise.window
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate.{
+  AggregateExpression, DeclarativeAggregate}
+import org.apache.spark.sql.saltwise.plan.StateFields
+
+/**
+ * The states of some aggregates for all rows of a slice, as Spark's Partial makes them, and the
+ * state of several slices.
+ *
+ * @param aggregates declarative functions
+ * @param input      the columns of a row
+ */
+private[window] final class SliceStates(
+    aggregates: Seq[AggregateExpression], input: Seq[Attribute]) {
+  private val functions =
+    aggregates.map(_.aggregateFunction.asInstanceOf[DeclarativeAggregate])
+  private val fields = functions.flatMap(_.aggBufferAttributes)
+
+  private val update = MutableProjection.create(
+    aggregates.zip(functions).flatMap { case (aggregate, function) =>
+      aggregate.filter.fold(function.updateExpressions) { passes =>
+        function.updateExpressions.zip(function.aggBufferAttributes).map { case (updated, before) =>
+          If(passes, updated, before)
+        }
+      }
+    },
+    fields ++ input)
+  private val mergeBoth = MutableProjection.create(
+    functions.flatMap(_.mergeExpressions),
+    fields ++ functions.flatMap(_.inputAggBufferAttributes))
+  private val asBytes = UnsafeProjection.create(fields.map(_.dataType).toArray)
+  private val stateAndRow = new JoinedRow
+
+  /** The state of no rows. */
+  def empty(): InternalRow = {
+    val state = new SpecificInternalRow(fields.map(_.dataType))
+    MutableProjection.create(functions.flatMap(_.initialValues), Nil)
+      .target(state)(InternalRow.empty)
+    state
+  }
+
+  /** Adds a row to a state. */
+  def add(state: InternalRow, row: InternalRow): Unit = update.target(state)(stateAndRow(state, row))
+
+  /** The bytes of a state, as [[org.apache.spark.sql.saltwise.plan.StateFields]] reads them. */
+  def bytes(state: InternalRow): Array[Byte] = asBytes(state).getBytes.clone()
+
+  /**
+   * For each slice, the state that its rows go on from.
+   *
+   * @param slices the states of the slices, in their order
+   * @param ofAll  for each function, whether it is the state of all other slices; else it is that
+   *               of the slices before
+   */
+  def carried(slices: Seq[Array[Byte]], ofAll: Seq[Boolean]): Seq[Array[Byte]] = {
+    val states = slices.map(fromBytes)
+    val before = running(states).init
+    val behind = running(states.reverse).init.reverse
+    val fieldOfAll = functions.zip(ofAll).flatMap { case (function, all) =>
+      function.aggBufferAttributes.map(_ => all)
+    }
+    before.zip(behind).map { case (earlier, later) =>
+      val others = merged(earlier, later)
+      bytes(InternalRow.fromSeq(fieldOfAll.zipWithIndex.map { case (all, i) =>
+        (if (all) others else earlier).get(i, fields(i).dataType)
+      }))
+    }
+  }
+
+  /** The states of no slice, the first slice, the first two, and so on. */
+  private def running(states: Seq[InternalRow]): Seq[InternalRow] =
+    states.scanLeft(empty())(merged)
+
+  private def merged(one: InternalRow, other: InternalRow): InternalRow = {
+    val state = new SpecificInternalRow(fields.map(_.dataType))
+    fields.indices.foreach(i => state.update(i, one.get(i, fields(i).dataType)))
+    mergeBoth.target(state)(stateAndRow(state, other)).copy()
+  }
+
+  private def fromBytes(bytes: Array[Byte]): InternalRow = StateFields.row(bytes, fields.length)
+}

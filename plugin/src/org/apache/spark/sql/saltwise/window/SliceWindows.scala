@@ -1,0 +1,93 @@
+package org.apache.spark.sql.saltwise.window
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.trees.TreePattern.WINDOW
+import org.apache.spark.sql.saltwise.{OrStock, SaltwiseConf}
+import org.apache.spark.sql.saltwise.compat.{NativeEngine, SparkCompat}
+import org.apache.spark.sql.saltwise.plan.{CheapRows, LeftAlone, ReasonToLeave}
+import org.apache.spark.sql.saltwise.routing.StableColumns
+
+/**
+ * Runs a window without PARTITION BY in slices, where stock Spark has all rows in one task.
+ *
+ * {{{
+ *   SELECT x, sum(v) OVER (ORDER BY x) AS s FROM t
+ *
+ *   before:  Window(sum(v) AS s, x) - t
+ *   after:   Project(x, s) - Filter(isRow) - Window(sum(v or state) AS s, slice, x)
+ *              - WindowSlices(x) - t
+ * }}}
+ *
+ * [[CarriedFunctions]] says what becomes of a function, [[SkewWindowExec]] makes the slices. The
+ * rule runs behind all of Spark's own: a row that carries states must meet none of them.
+ */
+object SliceWindows extends Rule[LogicalPlan] {
+
+  override def apply(plan: LogicalPlan): LogicalPlan =
+    if (!plan.containsPattern(WINDOW) || !SaltwiseConf.isOn(conf) ||
+        !conf.getConf(SaltwiseConf.WindowSlices) || NativeEngine.running(conf).isDefined) plan
+    else plan.transformUp {
+      case window: Window if window.partitionSpec.isEmpty && !window.isStreaming &&
+          !isDecided(window.child) =>
+        OrStock[LogicalPlan]("SliceWindows", window)(sliced(window))
+    }
+
+  private def sliced(window: Window): LogicalPlan = {
+    val functions = new CarriedFunctions(window.orderSpec)
+    val results = window.windowExpressions.map(_.transformDown {
+      case e @ WindowExpression(function, spec) =>
+        functions.of(function, spec.frameSpecification).getOrElse(e)
+    }.asInstanceOf[NamedExpression])
+    val rows = window.child
+    if (rows.stats.sizeInBytes <= conf.getConf(SaltwiseConf.SmallInput)) window
+    else if (results.exists(WindowExpression.hasWindowExpression)) left(window, OtherFunctions)
+    else if (!CheapRows(rows)) left(window, SecondPass)
+    else if (!StableColumns.staysInPlace(rows)) left(window, MayDiffer)
+    else {
+      val (columns, inSlices) = (functions.columns, functions.windows)
+      val n = slicesOf(rows)
+      val slices = WindowSlices(
+        window.orderSpec, functions.carried, columns, sliceOf(window.orderSpec, rows, n), n, rows)
+      val windows = window.copy(
+        windowExpressions = inSlices, partitionSpec = Seq(columns.slice), child = slices)
+      Project(rows.output ++ results, Filter(columns.isRow, windows))
+    }
+  }
+
+  /** The slice of a row. A subquery that reads the order alone finds where the slices begin. */
+  private def sliceOf(order: Seq[SortOrder], rows: LogicalPlan, n: Int): Option[Expression] =
+    if (order.isEmpty) None else {
+      val cuts = OrderCuts(order, n)
+      val pass = SparkCompat.aggregate(Alias(cuts.toAggregateExpression(), "cuts")(), rows)
+      // Spark has optimized the subqueries of the query before, so this one is optimized here.
+      val optimized = SparkCompat.state(SparkSession.active).optimizer.execute(pass)
+      Some(SliceOfRow(cuts.order, cuts.directions, SparkCompat.scalarSubquery(optimized)))
+    }
+
+  private def slicesOf(rows: LogicalPlan): Int = {
+    val bySize = (rows.stats.sizeInBytes / SliceBytes).min(Int.MaxValue).toInt
+    val cores = SparkSession.active.sparkContext.defaultParallelism
+    math.max(1, math.min(conf.numShufflePartitions, math.max(2 * cores, bySize)))
+  }
+
+  /** A task sorts so many bytes in about a tenth of a second. */
+  private val SliceBytes = 4 << 20
+
+  /** Spark keeps the first rows only, or the rule has been here. */
+  private def isDecided(rows: LogicalPlan): Boolean = rows match {
+    case _: WindowGroupLimit | _: LeftAlone => true
+    case _ => false
+  }
+
+  private def left(window: Window, reason: String): LogicalPlan =
+    window.withNewChildren(Seq(LeftAlone(reason, window.child)))
+
+  private val OtherFunctions =
+    "a function of this window cannot go on where the rows of another task ended"
+  private val SecondPass =
+    "a pass over its order would compute its rows a second time; cache them first"
+  private val MayDiffer = "a second pass may find its rows in another order"
+}

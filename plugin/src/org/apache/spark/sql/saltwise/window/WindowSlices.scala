@@ -1,0 +1,90 @@
+package org.apache.spark.sql.saltwise.window
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Statistics, UnaryNode}
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.saltwise.compat.SparkCompat
+import org.apache.spark.sql.types.{BinaryType, BooleanType, IntegerType, LongType}
+
+/**
+ * What a row of a slice has beside the columns of the window's input.
+ *
+ * @param slice    the number of the slice
+ * @param isRow    false in the row that each slice begins with, and which carries the states
+ * @param before   the rows of earlier slices
+ * @param distinct the distinct values of the order in earlier slices; 0 if nobody asks
+ * @param total    the rows of all slices
+ * @param state    the states of all aggregates, in the row that carries them; else NULL
+ */
+final case class SliceColumns(
+    slice: Attribute,
+    isRow: Attribute,
+    before: Attribute,
+    distinct: Attribute,
+    total: Attribute,
+    state: Attribute) {
+  def all: Seq[Attribute] = Seq(slice, isRow, before, distinct, total, state)
+}
+
+object SliceColumns {
+  def apply(): SliceColumns = SliceColumns(
+    AttributeReference("slice", IntegerType, nullable = false)(),
+    AttributeReference("isRow", BooleanType, nullable = false)(),
+    AttributeReference("before", LongType, nullable = false)(),
+    AttributeReference("distinct", LongType, nullable = false)(),
+    AttributeReference("total", LongType, nullable = false)(),
+    AttributeReference("state", BinaryType, nullable = true)())
+}
+
+/**
+ * What slices carry from one to the next.
+ *
+ * @param aggregates the functions whose states are carried
+ * @param ofAll      for each of them, whether a slice gets the state of all other slices, and not
+ *                   only that of the slices before it
+ * @param distinct   whether the distinct values of the order are counted
+ */
+final case class Carried(
+    aggregates: Seq[AggregateExpression], ofAll: Seq[Boolean], distinct: Boolean)
+
+/**
+ * The rows of a window without PARTITION BY, in slices that are ranges of its order.
+ *
+ * @param slice the slice of a row, if there is an order; else each task has a slice
+ * @param n     the number of slices
+ */
+final case class WindowSlices(
+    order: Seq[SortOrder],
+    carried: Carried,
+    columns: SliceColumns,
+    slice: Option[Expression],
+    n: Int,
+    child: LogicalPlan)
+  extends UnaryNode {
+  override def output: Seq[Attribute] = child.output ++ columns.all
+  override def producedAttributes: AttributeSet = AttributeSet(columns.all)
+  override lazy val validConstraints: ExpressionSet = ExpressionSet()
+  override def stats: Statistics = child.stats
+  override protected def withNewChildInternal(c: LogicalPlan): WindowSlices = copy(child = c)
+}
+
+/**
+ * Plans a [[WindowSlices]].
+ *
+ * {{{
+ *   before:  Window(sum(v) so far, slice) - WindowSlices(x) - t
+ *   after:   Window(sum(v) so far, slice) - SkewWindow(x) - Exchange(slices of x) - t
+ * }}}
+ */
+object PlanWindowSlices extends SparkStrategy {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case WindowSlices(order, carried, columns, slice, n, child) =>
+      val rows = planLater(child)
+      val shuffled = slice.fold(rows) { slice =>
+        SparkCompat.exchange(new SlicePartitioning(slice, n), rows)
+      }
+      SkewWindowExec(order, carried, columns, shuffled) :: Nil
+    case _ => Nil
+  }
+}
