@@ -121,6 +121,8 @@ def reason_in(plan: str) -> str:
     placed = re.findall(r"Exchange placement\(.*, (\d+)\)", plan)
     reasons = [f"Rewritten: {_routing(options)}." for options in routed]
     reasons += [f"Rewritten: {_COMBINED}, below the join, by {re.sub(_ID, '', keys)}." for keys in joined]
+    if "SkewWindow [" in plan:
+        reasons.append("Rewritten: a window without PARTITION BY runs in slices, each on its own task.")
     if "SkewJoinSplit " in plan:
         reasons.append("Rewritten: if a partition of the join below the aggregate is skewed, it is split.")
     reasons += [

@@ -52,6 +52,9 @@ trait ReportedOperator extends SparkPlan {
 /** The keys and the functions by which rows are combined below a join. */
 final case class ReportedJoin(keys: Seq[Attribute], functions: Seq[String])
 
+/** An operator whose rows are slices, which are no groups of the query. */
+trait ReportedSlices extends SparkPlan
+
 /** The partitioning of an exchange of Saltwise. */
 trait ReportedPartitioning {
 

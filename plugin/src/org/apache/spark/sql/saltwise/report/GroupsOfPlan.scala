@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStag
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange._
 import org.apache.spark.sql.saltwise.plan.{
-  Reported, ReportedJoin, ReportedOperator, ReportedPartitioning, ReportedRead}
+  Reported, ReportedJoin, ReportedOperator, ReportedPartitioning, ReportedRead, ReportedSlices}
 import org.apache.spark.sql.saltwise.sketch.HotKeysSeen.HotKey
 
 /**
@@ -108,6 +108,7 @@ private[saltwise] object GroupsOfPlan {
 
   /** The keys whose rows a node needs together. */
   private def clustering(node: SparkPlan): Seq[Expression] = node.requiredChildDistribution match {
+    case _ if node.children.exists(_.isInstanceOf[ReportedSlices]) => Nil
     case Seq(clustered: ClusteredDistribution) if !node.nodeName.startsWith("WindowGroupLimit") =>
       clustered.clustering
     case _ => Nil

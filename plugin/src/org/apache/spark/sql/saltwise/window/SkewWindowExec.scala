@@ -1,30 +1,38 @@
 package org.apache.spark.sql.saltwise.window
 
+import scala.util.control.NonFatal
+
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.LazilyGeneratedOrdering
 import org.apache.spark.sql.catalyst.plans.physical._
-import org.apache.spark.sql.execution.{SortExec, SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.{RDDScanExec, SortExec, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.saltwise.plan.ReportedSlices
 import org.apache.spark.sql.types.DataType
 
 /**
  * Lets a window run in slices. The rows of a task are a slice: a range of the order, or the rows
- * that a task reads where there is no order. A job counts the rows of each slice and makes the
- * states of its aggregates; then the driver knows where each slice begins. A slice comes out
+ * that a task reads where there is no order. The map tasks count the rows of each slice and make
+ * the states of its aggregates, so the driver knows where each slice begins. A slice comes out
  * sorted, behind a row that carries the states of others ([[Carried]]).
  *
  * Where a range ends is a value of the order, fixed on the driver. So rows that the order takes as
  * equal are in one slice, and a task that runs again has the same rows.
  */
 final case class SkewWindowExec(
-    order: Seq[SortOrder], carried: Carried, columns: SliceColumns, child: SparkPlan)
-  extends UnaryExecNode {
+    order: Seq[SortOrder],
+    carried: Carried,
+    columns: SliceColumns,
+    added: Seq[Attribute],
+    sent: SlicesSent,
+    child: SparkPlan)
+  extends UnaryExecNode with ReportedSlices {
   import SkewWindowExec._
 
-  override def output: Seq[Attribute] = child.output ++ columns.all
-  override def producedAttributes: AttributeSet = AttributeSet(columns.all)
+  override def output: Seq[Attribute] = child.output ++ added
+  override def producedAttributes: AttributeSet = AttributeSet(added)
 
   override def outputPartitioning: Partitioning = {
     val n = child.outputPartitioning.numPartitions
@@ -42,22 +50,74 @@ final case class SkewWindowExec(
     "rows" -> SQLMetrics.createMetric(sparkContext, "rows"))
 
   override protected def doExecute(): RDD[InternalRow] = {
-    val sorted =
-      if (order.isEmpty) child.execute() else SortExec(order, global = false, child).execute()
-    val (input, carry, by) = (child.output, carried, order)
-    // Only to count values does the job need the rows in their order.
-    val counted = if (carried.distinct) sorted else child.execute()
-    val slices = counted.mapPartitions(rows => Iterator(Slice(rows, input, carry, by))).collect()
-    report(slices)
-    val begins = Begin(slices.toSeq, carried, input)
-    val types = (input ++ columns.all).map(_.dataType).toArray
-    sorted.mapPartitionsWithIndex { (number, rows) =>
-      if (rows.hasNext) new SliceRows(rows, number, begins(number), types) else rows
+    val rows = child.execute()
+    val states = new SliceStates(carried.aggregates, child.output)
+    val slices = slicesOf(rows, states)
+    statesFor(slices, states).fold(inOneSlice(rows, states))(inSlices(slices, _))
+  }
+
+  private def slicesOf(rows: RDD[InternalRow], states: SliceStates): Seq[SentSlice] =
+    if (order.nonEmpty) {
+      // Without adaptive execution, the map tasks have not run yet.
+      if (sent.isZero) rows.mapPartitions(_ => Iterator.empty[Unit]).count()
+      try sent.slices(rows.getNumPartitions, states) catch { case NonFatal(_) => Failed }
+    } else {
+      val (carry, input) = (carried, child.output)
+      rows.mapPartitions { rows =>
+        val slices = new SlicesOfTask(1, carry, input)
+        rows.foreach(slices.add(0, _))
+        slices.all.iterator
+      }.collect().toSeq
+    }
+
+  /** The states that each slice carries. None if a sum overflows that may be none of stock's. */
+  private def statesFor(slices: Seq[SentSlice], states: SliceStates): Option[Seq[Array[Byte]]] =
+    if (slices.exists(_.state == null)) None
+    else try Some(states.carried(slices.map(_.state), carried.ofAll)) catch {
+      case NonFatal(_) => None
+    }
+
+  private def inSlices(slices: Seq[SentSlice], states: Seq[Array[Byte]]): RDD[InternalRow] = {
+    report(slices.map(_.rows))
+    val (input, by) = (child.output, order)
+    val ordered = sorted(child)
+    val distinct: Seq[Long] =
+      if (!carried.distinct) slices.map(_ => 0L)
+      else ordered.mapPartitions(rows => Iterator(distinctIn(rows, by, input))).collect().toSeq
+    val total = slices.map(_.rows).sum
+    val begins = slices.map(_.rows).scanLeft(0L)(_ + _).zip(distinct.scanLeft(0L)(_ + _))
+      .zip(states).map { case ((before, distinct), state) => Begin(before, distinct, total, state) }
+    withColumns(ordered, begins)
+  }
+
+  /** What stock Spark does: one task has all rows. */
+  private def inOneSlice(rows: RDD[InternalRow], states: SliceStates): RDD[InternalRow] = {
+    val total = if (order.isEmpty) 0L else sent.rows
+    report(Seq(total))
+    val whole = sorted(RDDScanExec(child.output, rows.coalesce(1), "Slices"))
+    // The other tasks have no rows.
+    val others = sparkContext.parallelize(Seq.empty[InternalRow], rows.getNumPartitions)
+    withColumns(whole.union(others), Seq(Begin(0, 0, total, states.bytes(states.empty()))))
+  }
+
+  private def sorted(rows: SparkPlan): RDD[InternalRow] =
+    if (order.isEmpty) rows.execute() else SortExec(order, global = false, rows).execute()
+
+  private def withColumns(rows: RDD[InternalRow], begins: Seq[Begin]): RDD[InternalRow] = {
+    val types = (child.output ++ added).map(_.dataType).toArray
+    val columnsOf = begins.zipWithIndex.map { case (Begin(before, distinct, total, state), i) =>
+      (columns.values(added, i, false, before, distinct, total, state),
+        columns.values(added, i, true, before, distinct, total, null))
+    }.toArray
+    rows.mapPartitionsWithIndex { (number, rows) =>
+      if (!rows.hasNext) rows else {
+        val (carries, isRow) = columnsOf(number)
+        new SliceRows(rows, carries, isRow, types)
+      }
     }
   }
 
-  private def report(slices: Array[Slice]): Unit = {
-    val rows = slices.map(_.rows)
+  private def report(rows: Seq[Long]): Unit = {
     longMetric("slices").set(rows.count(_ > 0))
     longMetric("longest").set(if (rows.isEmpty) 0 else rows.max)
     longMetric("rows").set(rows.sum)
@@ -72,55 +132,38 @@ final case class SkewWindowExec(
 }
 
 private object SkewWindowExec {
+  private val Failed = Seq(SentSlice(0, null))
 
-  /** What the driver has to know of a slice. */
-  final case class Slice(rows: Long, distinct: Long, state: Array[Byte])
-
-  object Slice {
-    def apply(
-        rows: Iterator[InternalRow],
-        input: Seq[Attribute],
-        carried: Carried,
-        order: Seq[SortOrder]): Slice = {
-      val states = new SliceStates(carried.aggregates, input)
-      val state = states.empty()
-      lazy val ordering = new LazilyGeneratedOrdering(order, input)
-      var count, distinct = 0L
-      var last: InternalRow = null
-      rows.foreach { row =>
-        count += 1
-        if (carried.aggregates.nonEmpty) states.add(state, row)
-        if (carried.distinct && (last == null || ordering.compare(last, row) != 0)) {
-          distinct += 1
-          last = row.copy()
-        }
+  /** How many values of the order sorted rows have. */
+  def distinctIn(
+      rows: Iterator[InternalRow], order: Seq[SortOrder], input: Seq[Attribute]): Long = {
+    val ordering = new LazilyGeneratedOrdering(order, input)
+    var distinct = 0L
+    var last: InternalRow = null
+    rows.foreach { row =>
+      if (last == null || ordering.compare(last, row) != 0) {
+        distinct += 1
+        last = row.copy()
       }
-      Slice(count, distinct, states.bytes(state))
     }
+    distinct
   }
 
   /** Where a slice begins: the rows and values before it, all rows, and the states of others. */
   final case class Begin(before: Long, distinct: Long, total: Long, state: Array[Byte])
 
-  object Begin {
-    def apply(slices: Seq[Slice], carried: Carried, input: Seq[Attribute]): Array[Begin] = {
-      val before = slices.scanLeft(0L)(_ + _.rows)
-      val distinct = slices.scanLeft(0L)(_ + _.distinct)
-      new SliceStates(carried.aggregates, input)
-        .carried(slices.map(_.state), carried.ofAll).zipWithIndex.map { case (state, i) =>
-          Begin(before(i), distinct(i), before.last, state)
-        }.toArray
-    }
-  }
-
-  /** The rows of a slice, with its columns, behind the row that carries the states. */
+  /**
+   * The rows of a slice, with its columns, behind the row that carries the states.
+   *
+   * @param carries the columns of the first row
+   * @param isRow   those of the others
+   */
   private final class SliceRows(
-      rows: Iterator[InternalRow], number: Int, begin: Begin, types: Array[DataType])
+      rows: Iterator[InternalRow], carries: InternalRow, isRow: InternalRow, types: Array[DataType])
     extends Iterator[InternalRow] {
 
     private val withColumns = UnsafeProjection.create(types)
     private val both = new JoinedRow
-    private val columns = columnsOf(isRow = true, state = null)
     private var first = rows.next()
     private var begun = false
 
@@ -129,14 +172,11 @@ private object SkewWindowExec {
     override def next(): InternalRow =
       if (!begun) {
         begun = true
-        withColumns(both(first, columnsOf(isRow = false, begin.state)))
+        withColumns(both(first, carries))
       } else if (first != null) {
-        val row = withColumns(both(first, columns))
+        val row = withColumns(both(first, isRow))
         first = null
         row
-      } else withColumns(both(rows.next(), columns))
-
-    private def columnsOf(isRow: Boolean, state: Array[Byte]) =
-      InternalRow(number, isRow, begin.before, begin.distinct, begin.total, state)
+      } else withColumns(both(rows.next(), isRow))
   }
 }

@@ -43,7 +43,8 @@ private[window] final class SliceStates(
   }
 
   /** Adds a row to a state. */
-  def add(state: InternalRow, row: InternalRow): Unit = update.target(state)(stateAndRow(state, row))
+  def add(state: InternalRow, row: InternalRow): Unit =
+    update.target(state)(stateAndRow(state, row))
 
   /** The bytes of a state, as [[org.apache.spark.sql.saltwise.plan.StateFields]] reads them. */
   def bytes(state: InternalRow): Array[Byte] = asBytes(state).getBytes.clone()
@@ -68,6 +69,13 @@ private[window] final class SliceStates(
         (if (all) others else earlier).get(i, fields(i).dataType)
       }))
     }
+  }
+
+  /** The state of all rows of some states. */
+  def merged(states: Seq[Array[Byte]]): Array[Byte] = {
+    val all = empty()
+    states.foreach(state => mergeBoth.target(all)(stateAndRow(all, fromBytes(state))))
+    bytes(all)
   }
 
   /** The states of no slice, the first slice, the first two, and so on. */

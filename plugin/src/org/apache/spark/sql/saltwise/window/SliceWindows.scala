@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreePattern.WINDOW
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.saltwise.{OrStock, SaltwiseConf}
 import org.apache.spark.sql.saltwise.compat.{NativeEngine, SparkCompat}
 import org.apache.spark.sql.saltwise.plan.{CheapRows, LeftAlone, ReasonToLeave}
@@ -46,30 +47,36 @@ object SliceWindows extends Rule[LogicalPlan] {
     else if (results.exists(WindowExpression.hasWindowExpression)) left(window, OtherFunctions)
     else if (!CheapRows(rows)) left(window, SecondPass)
     else if (!StableColumns.staysInPlace(rows)) left(window, MayDiffer)
+    else if (functions.carried.distinct && cores < 3) left(window, SecondSort)
     else {
       val (columns, inSlices) = (functions.columns, functions.windows)
+      val added = columns.in(
+        AttributeSet(results ++ inSlices) ++ AttributeSet(Seq(columns.slice, columns.isRow)))
       val n = slicesOf(rows)
-      val slices = WindowSlices(
-        window.orderSpec, functions.carried, columns, sliceOf(window.orderSpec, rows, n), n, rows)
+      val cuts = cutsOf(window.orderSpec, rows, n)
+      val slices =
+        WindowSlices(window.orderSpec, functions.carried, columns, added, cuts, n, rows)
       val windows = window.copy(
         windowExpressions = inSlices, partitionSpec = Seq(columns.slice), child = slices)
       Project(rows.output ++ results, Filter(columns.isRow, windows))
     }
   }
 
-  /** The slice of a row. A subquery that reads the order alone finds where the slices begin. */
-  private def sliceOf(order: Seq[SortOrder], rows: LogicalPlan, n: Int): Option[Expression] =
+  /** A subquery that reads the order alone, and finds where the slices begin. */
+  private def cutsOf(order: Seq[SortOrder], rows: LogicalPlan, n: Int): Option[Expression] =
     if (order.isEmpty) None else {
       val cuts = OrderCuts(order, n)
       val pass = SparkCompat.aggregate(Alias(cuts.toAggregateExpression(), "cuts")(), rows)
       // Spark has optimized the subqueries of the query before, so this one is optimized here.
       val optimized = SparkCompat.state(SparkSession.active).optimizer.execute(pass)
-      Some(SliceOfRow(cuts.order, cuts.directions, SparkCompat.scalarSubquery(optimized)))
+      Some(SparkCompat.scalarSubquery(optimized))
     }
+
+  private def cores: Int = conf.getConf(SQLConf.LEAF_NODE_DEFAULT_PARALLELISM)
+    .getOrElse(SparkSession.active.sparkContext.defaultParallelism)
 
   private def slicesOf(rows: LogicalPlan): Int = {
     val bySize = (rows.stats.sizeInBytes / SliceBytes).min(Int.MaxValue).toInt
-    val cores = SparkSession.active.sparkContext.defaultParallelism
     math.max(1, math.min(conf.numShufflePartitions, math.max(2 * cores, bySize)))
   }
 
@@ -89,5 +96,7 @@ object SliceWindows extends Rule[LogicalPlan] {
     "a function of this window cannot go on where the rows of another task ended"
   private val SecondPass =
     "a pass over its order would compute its rows a second time; cache them first"
+  private val SecondSort =
+    "to count the values of its order takes a second sort, and two cores win nothing by that"
   private val MayDiffer = "a second pass may find its rows in another order"
 }

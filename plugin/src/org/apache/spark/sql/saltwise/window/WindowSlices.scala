@@ -1,5 +1,7 @@
 package org.apache.spark.sql.saltwise.window
 
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Statistics, UnaryNode}
@@ -24,7 +26,16 @@ final case class SliceColumns(
     distinct: Attribute,
     total: Attribute,
     state: Attribute) {
-  def all: Seq[Attribute] = Seq(slice, isRow, before, distinct, total, state)
+  private def all: Seq[Attribute] = Seq(slice, isRow, before, distinct, total, state)
+
+  /** Those that are read. Rows of a window are copied more than once, so the others stay away. */
+  def in(read: AttributeSet): Seq[Attribute] = all.filter(read.contains)
+
+  /** The values of `added`, which are some of these columns, of all values in their order. */
+  def values(added: Seq[Attribute], of: Any*): InternalRow =
+    InternalRow.fromSeq(all.zip(of).collect {
+      case (column, value) if added.contains(column) => value
+    })
 }
 
 object SliceColumns {
@@ -46,24 +57,30 @@ object SliceColumns {
  * @param distinct   whether the distinct values of the order are counted
  */
 final case class Carried(
-    aggregates: Seq[AggregateExpression], ofAll: Seq[Boolean], distinct: Boolean)
+    aggregates: Seq[AggregateExpression], ofAll: Seq[Boolean], distinct: Boolean) {
+
+  /** The columns that the aggregates read. */
+  def read: Seq[Attribute] = AttributeSet(aggregates.flatMap(_.references)).toSeq
+}
 
 /**
  * The rows of a window without PARTITION BY, in slices that are ranges of its order.
  *
- * @param slice the slice of a row, if there is an order; else each task has a slice
+ * @param added those of the columns that the window reads
+ * @param cuts  where the slices begin, if there is an order; else each task has a slice
  * @param n     the number of slices
  */
 final case class WindowSlices(
     order: Seq[SortOrder],
     carried: Carried,
     columns: SliceColumns,
-    slice: Option[Expression],
+    added: Seq[Attribute],
+    cuts: Option[Expression],
     n: Int,
     child: LogicalPlan)
   extends UnaryNode {
-  override def output: Seq[Attribute] = child.output ++ columns.all
-  override def producedAttributes: AttributeSet = AttributeSet(columns.all)
+  override def output: Seq[Attribute] = child.output ++ added
+  override def producedAttributes: AttributeSet = AttributeSet(added)
   override lazy val validConstraints: ExpressionSet = ExpressionSet()
   override def stats: Statistics = child.stats
   override protected def withNewChildInternal(c: LogicalPlan): WindowSlices = copy(child = c)
@@ -79,12 +96,14 @@ final case class WindowSlices(
  */
 object PlanWindowSlices extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case WindowSlices(order, carried, columns, slice, n, child) =>
+    case WindowSlices(order, carried, columns, added, cuts, n, child) =>
+      val sent = SlicesSent(SparkSession.active.sparkContext)
       val rows = planLater(child)
-      val shuffled = slice.fold(rows) { slice =>
+      val shuffled = cuts.fold(rows) { cuts =>
+        val slice = SliceOfRow(order, cuts, n, carried, sent)
         SparkCompat.exchange(new SlicePartitioning(slice, n), rows)
       }
-      SkewWindowExec(order, carried, columns, shuffled) :: Nil
+      SkewWindowExec(order, carried, columns, added, sent, shuffled) :: Nil
     case _ => Nil
   }
 }

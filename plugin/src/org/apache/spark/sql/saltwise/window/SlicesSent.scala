@@ -1,0 +1,77 @@
+package org.apache.spark.sql.saltwise.window
+
+import scala.util.control.NonFatal
+
+import org.apache.spark.SparkContext
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.util.AccumulatorV2
+
+/**
+ * Rows of a slice.
+ *
+ * @param state the states of its aggregates; null if an argument or a sum of some rows failed
+ */
+private[window] final case class SentSlice(rows: Long, state: Array[Byte])
+
+/**
+ * What each map task sent to each slice. A task that runs again sends the same rows, so it takes
+ * its own place, and nothing counts twice.
+ */
+final class SlicesSent extends AccumulatorV2[(Int, Seq[SentSlice]), Map[Int, Seq[SentSlice]]] {
+  private var tasks = Map.empty[Int, Seq[SentSlice]]
+
+  /** The sums of all tasks. */
+  private[window] def slices(n: Int, states: SliceStates): Seq[SentSlice] = {
+    val sent = tasks.values.toSeq
+    (0 until n).map { i =>
+      val ofTasks = sent.map(_(i).state)
+      SentSlice(
+        sent.map(_(i).rows).sum, if (ofTasks.contains(null)) null else states.merged(ofTasks))
+    }
+  }
+
+  /** The rows of all tasks. */
+  private[window] def rows: Long = tasks.values.flatten.map(_.rows).sum
+
+  override def isZero: Boolean = tasks.isEmpty
+  override def copy(): SlicesSent = {
+    val other = new SlicesSent
+    other.tasks = tasks
+    other
+  }
+  override def reset(): Unit = tasks = Map.empty
+  override def add(task: (Int, Seq[SentSlice])): Unit = tasks += task
+  override def merge(other: AccumulatorV2[(Int, Seq[SentSlice]), Map[Int, Seq[SentSlice]]]): Unit =
+    tasks ++= other.value
+  override def value: Map[Int, Seq[SentSlice]] = tasks
+}
+
+private[window] object SlicesSent {
+  def apply(context: SparkContext): SlicesSent = {
+    val sent = new SlicesSent
+    context.register(sent)
+    sent
+  }
+}
+
+/** Counts what a map task sends. It is made where the task runs. */
+private[window] final class SlicesOfTask(n: Int, carried: Carried, input: Seq[Attribute]) {
+  private val states = new SliceStates(carried.aggregates, input)
+  private val rows = new Array[Long](n)
+  private val ofSlices = Array.fill(n)(states.empty())
+  private val countsOnly = carried.aggregates.isEmpty
+  private var failed = false
+
+  /** Adds a row. Stock Spark might never see one that fails, so this is not the place to say so. */
+  def add(slice: Int, row: InternalRow): Unit = {
+    rows(slice) += 1
+    if (!countsOnly && !failed) {
+      try states.add(ofSlices(slice), row) catch { case NonFatal(_) => failed = true }
+    }
+  }
+
+  def all: Seq[SentSlice] = rows.indices.map { i =>
+    SentSlice(rows(i), if (failed) null else states.bytes(ofSlices(i)))
+  }
+}

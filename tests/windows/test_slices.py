@@ -1,0 +1,207 @@
+"""A window without PARTITION BY runs in slices, and gives the answers of stock Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from saltwise.spark.reports.explain import explain
+
+if TYPE_CHECKING:
+    from tests.agree import Agree, WithConf
+
+READINGS = """
+    SELECT id, pmod(xxhash64(id), 700) AS x, IF(id % 9 = 0, NULL, id % 5) AS g, id % 13 AS v, id % 2 = 0 AS t,
+        CAST(id % 1000 / 10 AS DECIMAL(7, 2)) AS price, IF(id % 50 = 0, 'NaN', IF(id % 3 = 0, -0D, id % 7 / 2D)) AS d,
+        CAST(pmod(id, 40) AS STRING) AS s, DATE'2024-01-01' + CAST(id % 90 AS INT) AS day
+    FROM range(0, 6000, 1, 3)"""
+WHOLE = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
+QUERIES = {
+    "row_number": "row_number() OVER (ORDER BY x, id)",
+    "rank": "rank() OVER (ORDER BY x)",
+    "dense_rank": "dense_rank() OVER (ORDER BY s)",
+    "percent_rank": "percent_rank() OVER (ORDER BY x DESC)",
+    "cume_dist": "cume_dist() OVER (ORDER BY g NULLS LAST)",
+    "ntile": "ntile(7) OVER (ORDER BY id), ntile(5999) OVER (ORDER BY id), ntile(7000) OVER (ORDER BY id)",
+    "all ranks": "row_number() OVER (ORDER BY id), rank() OVER (ORDER BY id), dense_rank() OVER (ORDER BY id), "
+    "percent_rank() OVER (ORDER BY id), cume_dist() OVER (ORDER BY id)",
+    "a running sum": "sum(v) OVER (ORDER BY x)",
+    "a running sum by rows": "sum(v) OVER (ORDER BY x, id ROWS UNBOUNDED PRECEDING)",
+    "a running sum of decimals": "sum(price) OVER (ORDER BY x)",
+    "a running average of decimals": "avg(price * price * price) OVER (ORDER BY x)",
+    "running counts": "count(*) OVER (ORDER BY d), count(g) OVER (ORDER BY d DESC), count_if(t) OVER (ORDER BY d)",
+    "running extremes": "min(d) OVER (ORDER BY x), max(s) OVER (ORDER BY x), max(day) OVER (ORDER BY x), "
+    "min(struct(g, s)) OVER (ORDER BY x)",
+    "running bits": "bit_and(v) OVER (ORDER BY x), bit_or(v) OVER (ORDER BY x), bit_xor(v) OVER (ORDER BY x), "
+    "bool_or(t) OVER (ORDER BY x)",
+    "a filter": "sum(v) FILTER (WHERE t) OVER (ORDER BY x), count(*) FILTER (WHERE g > 2) OVER (ORDER BY x)",
+    "a share of the total": "v / sum(v) OVER ()",
+    "totals": "sum(v) OVER (), count(*) OVER (), max(s) OVER (), min(d) OVER (), avg(price * price * price) OVER ()",
+    "totals beside running sums": f"sum(v) OVER (ORDER BY x {WHOLE}), sum(v) OVER (ORDER BY x), rank() OVER (ORDER BY x)",
+    "an order of one value": "rank() OVER (ORDER BY id * 0 + x % 1), sum(v) OVER (ORDER BY id * 0 + x % 1)",
+    "an order of many types": "rank() OVER (ORDER BY g DESC NULLS LAST, s, d, day, price, t, id)",
+    "nulls alone": "sum(g) OVER (ORDER BY IF(x > 1000, x, NULL)), rank() OVER (ORDER BY IF(x > 1000, x, NULL))",
+    "a computed order": "sum(v) OVER (ORDER BY x % 10, upper(s))",
+}
+EVERYWHERE = {"row_number", "all ranks", "a running sum", "running extremes", "totals"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def readings(spark: SparkSession, with_conf: WithConf, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    path = str(tmp_path_factory.mktemp("readings"))
+    spark.sql(READINGS).write.mode("overwrite").parquet(path)
+    spark.read.parquet(path).createOrReplaceTempView("readings")
+    # Two cores leave dense_rank alone.
+    with with_conf({"spark.saltwise.auto.smallInput": 0, "spark.sql.leafNodeDefaultParallelism": 3}):
+        yield
+    spark.catalog.dropTempView("readings")
+
+
+def over(calls: str, rows: str = "readings") -> str:
+    return f"SELECT id, {calls} FROM {rows}"
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.smoke] if name in EVERYWHERE else []) for name in QUERIES]
+)
+def test_windows_in_slices_give_the_same_answers(agree: Agree, name: str) -> None:
+    assert "SkewWindow [" in agree.auto(over(QUERIES[name]))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        over(QUERIES["totals beside running sums"], "readings WHERE x < 0"),
+        over(QUERIES["totals"], "readings WHERE x < 0"),
+        over(QUERIES["all ranks"], "readings WHERE id = 7"),
+        over("sum(v) OVER (ORDER BY x), rank() OVER (ORDER BY x)", "(SELECT * FROM readings UNION ALL TABLE readings)"),
+        "SELECT x, rank() OVER (ORDER BY x), sum(id) OVER (ORDER BY x) FROM readings ORDER BY x, id LIMIT 100",
+        "SELECT g, count(*), max(r) FROM (SELECT *, rank() OVER (ORDER BY x) AS r FROM readings) GROUP BY g",
+        "SELECT a.id, r, n FROM (SELECT id, rank() OVER (ORDER BY x) AS r FROM readings) a "
+        "JOIN (SELECT id, sum(v) OVER (ORDER BY id) AS n FROM readings) b ON a.id = b.id",
+        "SELECT id, (SELECT max(r) FROM (SELECT rank() OVER (ORDER BY x) AS r FROM readings)) FROM readings",
+    ],
+    ids=["no rows", "no rows and no order", "one row", "a union", "an order above", "a group by", "a join", "a subquery"],
+)
+def test_whatever_is_around_it_the_answers_are_the_same(agree: Agree, query: str) -> None:
+    assert "SkewWindow [" in agree.auto(query)
+
+
+@settings(max_examples=25)
+@given(
+    order=st.lists(
+        st.tuples(
+            st.sampled_from(["x", "g", "d", "s", "t", "day", "price", "id % 3"]),
+            st.sampled_from(["", " DESC"]),
+            st.sampled_from(["", " NULLS FIRST", " NULLS LAST"]),
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    rows=st.sampled_from([1, 2, 37, 900]),
+)
+def test_in_any_order_the_answers_are_the_same(agree: Agree, order: list[tuple[str, str, str]], rows: int) -> None:
+    by = f"OVER (ORDER BY {', '.join(map(''.join, order))})"
+    calls = ["rank()", "dense_rank()", "cume_dist()", "sum(v)", "count(g)", "max(d)"]
+    agree.auto(over(", ".join(f"{call} {by}" for call in calls), f"readings WHERE id < {rows}"))
+
+
+@pytest.mark.parametrize(
+    ("calls", "reason"),
+    [
+        ("lag(v) OVER (ORDER BY id)", "a function of this window cannot go on where the rows of another task ended"),
+        ("sum(d) OVER (ORDER BY id)", "a function of this window cannot go on where the rows of another task ended"),
+        ("avg(v) OVER ()", "a function of this window cannot go on where the rows of another task ended"),
+        (
+            "sum(v) OVER (ORDER BY id ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)",
+            "a function of this window cannot go on where the rows of another task ended",
+        ),
+    ],
+)
+def test_what_cannot_go_on_from_a_state_stays_whole(agree: Agree, calls: str, reason: str) -> None:
+    assert f"left alone: {reason}\n" in agree.auto(over(calls))
+
+
+def test_two_cores_do_not_sort_twice(agree: Agree, with_conf: WithConf) -> None:
+    with with_conf({"spark.sql.leafNodeDefaultParallelism": 2}):
+        plan = agree.auto(over(QUERIES["dense_rank"]) + " -- two cores")
+    assert "left alone: to count the values of its order takes a second sort" in plan
+
+
+def test_rows_that_would_be_computed_twice_stay_whole(agree: Agree) -> None:
+    plan = agree.auto("SELECT x, n, rank() OVER (ORDER BY n) FROM (SELECT x, count(*) AS n FROM readings GROUP BY x)")
+    assert "left alone: a pass over its order would compute its rows a second time; cache them first\n" in plan
+
+
+@pytest.mark.parametrize(
+    "conf", [{"spark.saltwise.window.slices": False}, {"spark.saltwise.auto.smallInput": "1g"}], ids=["off", "small"]
+)
+def test_a_window_stays_as_it_is_with(spark: SparkSession, with_conf: WithConf, conf: dict[str, Any]) -> None:
+    with with_conf(conf):
+        assert "SkewWindow" not in explain(spark, over(QUERIES["rank"])).ours
+
+
+@pytest.mark.parametrize("name", ["all ranks", "totals beside running sums", "totals"])
+def test_without_adaptive_execution_the_answers_are_the_same(agree: Agree, with_conf: WithConf, name: str) -> None:
+    with with_conf({"spark.sql.adaptive.enabled": False}):
+        assert "SkewWindow [" in agree.auto(over(QUERIES[name]) + " -- not adaptive")
+
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        # The sum of the last rows alone is too large, and so is that of all rows but the first.
+        f"sum(CASE WHEN id = 0 THEN -9223372036854775000 WHEN id > 5997 THEN 4611686018427388000 ELSE 1 END) "
+        "OVER (ORDER BY id)",
+        f"sum(CASE WHEN id = 0 THEN -9223372036854775000 WHEN id > 5997 THEN 4611686018427388000 ELSE 1 END) "
+        f"OVER (ORDER BY id {WHOLE})",
+        "sum(CASE WHEN id % 3000 = 0 THEN -9223372036854775000 WHEN id % 3000 = 1 THEN 9223372036854775000 END) OVER ()",
+    ],
+    ids=["running", "of all", "without an order"],
+)
+def test_a_sum_that_overflows_in_a_slice_alone_is_no_error(agree: Agree, with_conf: WithConf, calls: str) -> None:
+    with with_conf({"spark.sql.ansi.enabled": True}):
+        assert "SkewWindow [" in agree.auto(over(calls))
+
+
+@pytest.mark.parametrize("calls", ["sum(10 / (v - 5)) OVER (ORDER BY id)", "max(10 / (v - 5)) OVER (ORDER BY id)"])
+def test_an_error_is_that_of_spark(spark: SparkSession, with_conf: WithConf, calls: str) -> None:
+    raised = []
+    for enabled in (False, True):
+        with (
+            with_conf({"spark.sql.ansi.enabled": True, "spark.saltwise.enabled": enabled}),
+            pytest.raises(PySparkException) as error,
+        ):
+            spark.sql(over(calls)).collect()
+        raised.append(str(error.value).split("]")[0])
+    assert raised[0] == raised[1]
+
+
+def test_slices_have_about_as_many_rows_as_each_other(
+    agree: Agree, with_conf: WithConf, metric_that_ran: Callable[[str], int]
+) -> None:
+    agree.auto(over("row_number() OVER (ORDER BY x, id)") + " -- slices")
+    slices, longest = metric_that_ran("slices"), metric_that_ran("rows of the longest slice")
+    assert slices == 4
+    assert longest < 1.5 * 6000 / slices
+
+
+def test_explain_says_that_a_window_runs_in_slices(spark: SparkSession) -> None:
+    assert explain(spark, over(QUERIES["rank"])).reason == (
+        "Rewritten: a window without PARTITION BY runs in slices, each on its own task."
+    )
+
+
+def test_pandas_on_spark_gains_without_a_change_of_code(spark: SparkSession, agree: Agree) -> None:
+    def cumulated(session: SparkSession) -> Any:
+        frame = session.table("readings").pandas_api(index_col="id")
+        return frame[["v"]].cumsum().to_spark(index_col="id")
+
+    assert "SkewWindow [" in agree.auto(cumulated)
