@@ -45,14 +45,14 @@ private[window] final class CarriedFunctions(order: Seq[SortOrder]) {
     case (_: Rank, _) => Some(asInt(rank))
     case (_: DenseRank, _) =>
       distinct = true
-      Some(asInt(Add(long(inSlice(DenseRank(orders), UpToCurrentRow)), columns.distinct)))
+      Some(asInt(new Add(long(inSlice(DenseRank(orders), UpToCurrentRow)), columns.distinct)))
     case (_: PercentRank, _) => Some(If(
       GreaterThan(columns.total, one),
-      Divide(double(Subtract(rank, one)), double(Subtract(columns.total, one))),
+      new Divide(double(new Subtract(rank, one)), double(new Subtract(columns.total, one))),
       Literal(0.0)))
     case (_: CumeDist, _) =>
       val soFar = aggregate(Count(one).toAggregateExpression(), UpToPeers, ofAll = false)
-      Some(Divide(double(soFar), double(columns.total)))
+      Some(new Divide(double(soFar), double(columns.total)))
     case (tiles: NTile, _) if tiles.buckets.foldable => Some(asInt(tile(long(tiles.buckets))))
     case (e: AggregateExpression, SpecifiedWindowFrame(kind, UnboundedPreceding, CurrentRow))
         if isExact(e) =>
@@ -64,24 +64,24 @@ private[window] final class CarriedFunctions(order: Seq[SortOrder]) {
   }
 
   private def rowNumber: Expression =
-    Add(Subtract(long(inSlice(RowNumber(), UpToCurrentRow)), one), columns.before)
+    new Add(new Subtract(long(inSlice(RowNumber(), UpToCurrentRow)), one), columns.before)
 
   /** The first rows of a slice are equal to the row that carries the states. */
   private def rank: Expression = {
     val inThis = long(inSlice(Rank(orders), UpToCurrentRow))
-    Add(columns.before, If(EqualTo(inThis, one), one, Subtract(inThis, one)))
+    new Add(columns.before, If(EqualTo(inThis, one), one, new Subtract(inThis, one)))
   }
 
   /** The first tiles have one row more than the others, if the rows cannot be dealt out evenly. */
   private def tile(tiles: Expression): Expression = {
-    val size = IntegralDivide(columns.total, tiles)
-    val larger = Remainder(columns.total, tiles)
-    val inLarger = Multiply(larger, Add(size, one))
-    val number = Subtract(rowNumber, one)
-    Add(one, If(
+    val size = new IntegralDivide(columns.total, tiles)
+    val larger = new Remainder(columns.total, tiles)
+    val inLarger = new Multiply(larger, new Add(size, one))
+    val number = new Subtract(rowNumber, one)
+    new Add(one, If(
       LessThan(number, inLarger),
-      IntegralDivide(number, Add(size, one)),
-      Add(larger, IntegralDivide(Subtract(number, inLarger), size))))
+      new IntegralDivide(number, new Add(size, one)),
+      new Add(larger, new IntegralDivide(new Subtract(number, inLarger), size))))
   }
 
   private def aggregate(
@@ -106,6 +106,7 @@ private[window] final class CarriedFunctions(order: Seq[SortOrder]) {
   private def orders: Seq[Expression] = order.map(_.child)
 }
 
+// Arithmetic is made by `new`, since only these constructors are the same in all lines of Spark.
 private object CarriedFunctions {
   private val UpToCurrentRow = SpecifiedWindowFrame(RowFrame, UnboundedPreceding, CurrentRow)
   private val UpToPeers = SpecifiedWindowFrame(RangeFrame, UnboundedPreceding, CurrentRow)

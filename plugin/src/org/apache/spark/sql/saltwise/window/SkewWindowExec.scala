@@ -59,7 +59,7 @@ final case class SkewWindowExec(
   private def slicesOf(rows: RDD[InternalRow], states: SliceStates): Seq[SentSlice] =
     if (order.nonEmpty) {
       // Without adaptive execution, the map tasks have not run yet.
-      if (sent.isZero) rows.mapPartitions(_ => Iterator.empty[Unit]).count()
+      if (sent.isZero) rows.mapPartitions(_ => Iterator[Int]()).count()
       try sent.slices(rows.getNumPartitions, states) catch { case NonFatal(_) => Failed }
     } else {
       val (carry, input) = (carried, child.output)
