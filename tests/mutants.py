@@ -178,6 +178,35 @@ MUTANTS = [
         "",
         ("plans/test_combine.py",),
     ),
+    # window/
+    Mutant(
+        "a-slice-carries-its-own-rows",
+        f"{PLUGIN}/window/SliceStates.scala",
+        "val before = running(states).init",
+        "val before = running(states).tail",
+        ("windows/test_slices.py",),
+    ),
+    Mutant(
+        "the-row-of-the-states-has-a-rank",
+        f"{PLUGIN}/window/CarriedFunctions.scala",
+        "If(EqualTo(inThis, one), one, new Subtract(inThis, one))",
+        "inThis",
+        ("windows/test_slices.py",),
+    ),
+    Mutant(
+        "a-sum-that-failed-is-carried",
+        f"{PLUGIN}/window/SlicesSent.scala",
+        "if (failed) null else",
+        "if (false) null else",
+        ("windows/test_slices.py",),
+    ),
+    Mutant(
+        "a-filter-drops-the-states",
+        f"{PLUGIN}/window/CarriedFunctions.scala",
+        "e.filter.map(Or(IsNotNull(columns.state), _))",
+        "e.filter",
+        ("windows/test_slices.py",),
+    ),
     # join/
     Mutant(
         "the-condition-of-a-join-tells-no-keys",

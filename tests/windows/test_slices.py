@@ -87,7 +87,16 @@ def test_windows_in_slices_give_the_same_answers(agree: Agree, name: str) -> Non
         "JOIN (SELECT id, sum(v) OVER (ORDER BY id) AS n FROM readings) b ON a.id = b.id",
         "SELECT id, (SELECT max(r) FROM (SELECT rank() OVER (ORDER BY x) AS r FROM readings)) FROM readings",
     ],
-    ids=["no rows", "no rows and no order", "one row", "a union", "an order above", "a group by", "a join", "a subquery"],
+    ids=[
+        "no rows",
+        "no rows and no order",
+        "one row",
+        "a union",
+        "an order above",
+        "a group by",
+        "a join",
+        "a subquery",
+    ],
 )
 def test_whatever_is_around_it_the_answers_are_the_same(agree: Agree, query: str) -> None:
     assert "SkewWindow [" in agree.auto(query)
@@ -153,12 +162,11 @@ def test_without_adaptive_execution_the_answers_are_the_same(agree: Agree, with_
         assert "SkewWindow [" in agree.auto(over(QUERIES[name]) + " -- not adaptive")
 
 
-
 @pytest.mark.parametrize(
     "calls",
     [
         # The sum of the last rows alone is too large, and so is that of all rows but the first.
-        f"sum(CASE WHEN id = 0 THEN -9223372036854775000 WHEN id > 5997 THEN 4611686018427388000 ELSE 1 END) "
+        "sum(CASE WHEN id = 0 THEN -9223372036854775000 WHEN id > 5997 THEN 4611686018427388000 ELSE 1 END) "
         "OVER (ORDER BY id)",
         f"sum(CASE WHEN id = 0 THEN -9223372036854775000 WHEN id > 5997 THEN 4611686018427388000 ELSE 1 END) "
         f"OVER (ORDER BY id {WHOLE})",
