@@ -7,18 +7,22 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 WHEEL := dist/saltwise-*.whl
 
-.PHONY: demo test test-unit test-connect test-all test-matrix test-cluster bench bench-quick papers lint wheel docs clean
+.PHONY: demo test test-slow test-unit test-connect test-all test-matrix test-cluster bench bench-quick papers lint wheel docs clean
 
 demo: .venv/installed
 	$(BIN)/saltwise demo
 
 # Two processes, each with a Spark of its own; the one that is done takes tests of the other. tests/README.md says what
-# runs here and what runs in test-all.
+# runs here, and what runs in test-slow and test-all.
 TWO_AT_ONCE := -n 2 --dist worksteal
 
 test: lint
-	$(BIN)/pytest $(TWO_AT_ONCE) -m "not bench" $(PYTEST_ARGS)
+	$(BIN)/pytest $(TWO_AT_ONCE) -m "not bench and not slow" $(PYTEST_ARGS)
 	$(BIN)/pytest --connect $(TWO_AT_ONCE) -m smoke
+
+# What starts an application of its own, or takes more than some seconds: executors that die, streams that restart.
+test-slow: .venv/installed
+	$(BIN)/pytest $(TWO_AT_ONCE) -m "slow and not bench" $(PYTEST_ARGS)
 
 # All that starts no JVM.
 test-unit: .venv/installed
