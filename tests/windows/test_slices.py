@@ -137,6 +137,18 @@ def test_what_cannot_go_on_from_a_state_stays_whole(agree: Agree, calls: str, re
     assert f"left alone: {reason}\n" in agree.auto(over(calls))
 
 
+def test_an_order_that_is_a_constant_stays_whole(agree: Agree) -> None:
+    plan = agree.auto(over("count(*) OVER (ORDER BY 1), rank() OVER (ORDER BY 1)"))
+    assert "left alone: its order is a constant, so all rows are equal\n" in plan
+
+
+def test_values_of_chance_are_not_computed_twice(agree: Agree) -> None:
+    chance = "(SELECT *, CAST(rand(3) * 100 AS INT) AS r FROM readings)"
+    plan = agree.auto(over("sum(r) OVER ()", chance))
+    assert "left alone: a second pass may find its rows in another order, or other values\n" in plan
+    assert "SkewWindow [" in agree.auto(over("sum(r) OVER (ORDER BY id)", chance))
+
+
 def test_two_cores_do_not_sort_twice(agree: Agree, with_conf: WithConf) -> None:
     with with_conf({"spark.sql.leafNodeDefaultParallelism": 2}):
         plan = agree.auto(over(QUERIES["dense_rank"]) + " -- two cores")

@@ -45,21 +45,36 @@ object SliceWindows extends Rule[LogicalPlan] {
     val rows = window.child
     if (rows.stats.sizeInBytes <= conf.getConf(SaltwiseConf.SmallInput)) window
     else if (results.exists(WindowExpression.hasWindowExpression)) left(window, OtherFunctions)
-    else if (!CheapRows(rows)) left(window, SecondPass)
-    else if (!StableColumns.staysInPlace(rows)) left(window, MayDiffer)
-    else if (functions.carried.distinct && cores < 3) left(window, SecondSort)
-    else {
-      val (columns, inSlices) = (functions.columns, functions.windows)
-      val added = columns.in(
-        AttributeSet(results ++ inSlices) ++ AttributeSet(Seq(columns.slice, columns.isRow)))
-      val n = slicesOf(rows)
-      val cuts = cutsOf(window.orderSpec, rows, n)
-      val slices =
-        WindowSlices(window.orderSpec, functions.carried, columns, added, cuts, n, rows)
-      val windows = window.copy(
-        windowExpressions = inSlices, partitionSpec = Seq(columns.slice), child = slices)
-      Project(rows.output ++ results, Filter(columns.isRow, windows))
-    }
+    else reasonToLeave(window, functions.carried).fold(
+      inSlices(window, functions, results))(left(window, _))
+  }
+
+  private def reasonToLeave(window: Window, carried: Carried): Option[String] = {
+    val (order, rows) = (window.orderSpec, window.child)
+    // With an order, the values make one pass.
+    val mayDiffer = !StableColumns.staysInPlace(rows) ||
+      order.isEmpty && rows.exists(!_.expressions.forall(_.deterministic))
+    if (order.nonEmpty && order.forall(_.child.foldable)) Some(ConstantOrder)
+    else if (!CheapRows(rows)) Some(SecondPass)
+    else if (mayDiffer) Some(MayDiffer)
+    else if (carried.distinct && cores < 3) Some(SecondSort)
+    else None
+  }
+
+  private def inSlices(
+      window: Window,
+      functions: CarriedFunctions,
+      results: Seq[NamedExpression]): LogicalPlan = {
+    val (order, rows, columns) = (window.orderSpec, window.child, functions.columns)
+    val windows = functions.windows
+    val added = columns.in(
+      AttributeSet(results ++ windows) ++ AttributeSet(Seq(columns.slice, columns.isRow)))
+    val n = slicesOf(rows)
+    val slices =
+      WindowSlices(order, functions.carried, columns, added, cutsOf(order, rows, n), n, rows)
+    val overSlices = window.copy(
+      windowExpressions = windows, partitionSpec = Seq(columns.slice), child = slices)
+    Project(rows.output ++ results, Filter(columns.isRow, overSlices))
   }
 
   /** A subquery that reads the order alone, and finds where the slices begin. */
@@ -94,9 +109,10 @@ object SliceWindows extends Rule[LogicalPlan] {
 
   private val OtherFunctions =
     "a function of this window cannot go on where the rows of another task ended"
+  private val ConstantOrder = "its order is a constant, so all rows are equal"
   private val SecondPass =
     "a pass over its order would compute its rows a second time; cache them first"
   private val SecondSort =
     "to count the values of its order takes a second sort, and two cores win nothing by that"
-  private val MayDiffer = "a second pass may find its rows in another order"
+  private val MayDiffer = "a second pass may find its rows in another order, or other values"
 }
