@@ -15,7 +15,8 @@ import org.apache.spark.sql.saltwise.window.SliceWindows
 final case class LastRules(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     val methods = SparkCompat.state(session).experimentalMethods
-    methods.extraOptimizations ++= LastRules.rules.diff(methods.extraOptimizations)
+    val missing = LastRules.rules.diff(methods.extraOptimizations)
+    if (missing.nonEmpty) methods.extraOptimizations ++= missing
     plan
   }
 }

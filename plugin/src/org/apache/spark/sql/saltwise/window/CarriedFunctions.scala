@@ -54,9 +54,9 @@ private[window] final class CarriedFunctions(order: Seq[SortOrder]) {
       val soFar = aggregate(Count(one).toAggregateExpression(), UpToPeers, ofAll = false)
       Some(new Divide(double(soFar), double(columns.total)))
     case (tiles: NTile, _) if tiles.buckets.foldable => Some(asInt(tile(long(tiles.buckets))))
-    case (e: AggregateExpression, SpecifiedWindowFrame(kind, UnboundedPreceding, CurrentRow))
-        if isExact(e) =>
-      Some(aggregate(e, SpecifiedWindowFrame(kind, UnboundedPreceding, CurrentRow), ofAll = false))
+    case (e: AggregateExpression,
+        soFar @ SpecifiedWindowFrame(_, UnboundedPreceding, CurrentRow)) if isExact(e) =>
+      Some(aggregate(e, soFar, ofAll = false))
     case (e: AggregateExpression,
         whole @ SpecifiedWindowFrame(_, UnboundedPreceding, UnboundedFollowing)) if isExact(e) =>
       Some(aggregate(e, whole, ofAll = true))

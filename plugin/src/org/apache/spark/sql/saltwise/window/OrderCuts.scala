@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.{
   ImperativeAggregate, TypedImperativeAggregate}
 import org.apache.spark.sql.catalyst.expressions.codegen.LazilyGeneratedOrdering
+import org.apache.spark.sql.saltwise.plan.StateFields
 import org.apache.spark.sql.types.{BinaryType, DataType}
 import org.apache.spark.util.random.XORShiftRandom
 
@@ -47,7 +48,7 @@ final case class OrderCuts(
 
   override def eval(sample: OrderSample): Any = {
     val ordering = OrderCuts.ordering(directions, order.map(_.dataType))
-    val rows = sample.rows.map(OrderCuts.row(_, order.length)).sorted(ordering)
+    val rows = sample.rows.map(StateFields.row(_, order.length)).sorted(ordering)
     val cuts = (1 until ranges).map(i => rows.length * i / ranges).filter(_ > 0).map(rows(_))
     val distinct = cuts.headOption ++ cuts.zip(cuts.drop(1)).collect {
       case (one, next) if ordering.compare(one, next) != 0 => next
@@ -83,12 +84,6 @@ private[window] object OrderCuts {
       case (((direction, nulls), dataType), i) =>
         SortOrder(BoundReference(i, dataType, nullable = true), direction, nulls, Nil)
     })
-
-  def row(bytes: Array[Byte], fields: Int): UnsafeRow = {
-    val row = new UnsafeRow(fields)
-    row.pointTo(bytes, bytes.length)
-    row
-  }
 }
 
 /** The rows with the smallest numbers among those that were drawn. */

@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
 import org.apache.spark.sql.catalyst.plans.physical._
+import org.apache.spark.sql.saltwise.plan.StateFields
 import org.apache.spark.sql.types.{DataType, IntegerType}
 
 /**
@@ -57,7 +58,7 @@ final case class SliceOfRow(
   @transient private lazy val project = UnsafeProjection.create(order)
   @transient private lazy val ordering = OrderCuts.ordering(directions, order.map(_.dataType))
   @transient private lazy val begins = OrderSample.read(cuts.eval().asInstanceOf[Array[Byte]])
-    .map { case (_, bytes) => OrderCuts.row(bytes, order.length) }.toArray
+    .map { case (_, bytes) => StateFields.row(bytes, order.length) }.toArray
 
   override def children: Seq[Expression] = order ++ read :+ cuts
   override def nullable: Boolean = false

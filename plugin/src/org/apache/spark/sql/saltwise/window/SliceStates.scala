@@ -19,6 +19,7 @@ private[window] final class SliceStates(
     aggregates.map(_.aggregateFunction.asInstanceOf[DeclarativeAggregate])
   private val fields = functions.flatMap(_.aggBufferAttributes)
 
+  private val initialize = MutableProjection.create(functions.flatMap(_.initialValues), Nil)
   private val update = MutableProjection.create(
     aggregates.zip(functions).flatMap { case (aggregate, function) =>
       aggregate.filter.fold(function.updateExpressions) { passes =>
@@ -37,8 +38,7 @@ private[window] final class SliceStates(
   /** The state of no rows. */
   def empty(): InternalRow = {
     val state = new SpecificInternalRow(fields.map(_.dataType))
-    MutableProjection.create(functions.flatMap(_.initialValues), Nil)
-      .target(state)(InternalRow.empty)
+    initialize.target(state)(InternalRow.empty)
     state
   }
 

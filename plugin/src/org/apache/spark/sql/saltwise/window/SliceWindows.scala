@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.trees.TreePattern.WINDOW
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.saltwise.{OrStock, SaltwiseConf}
 import org.apache.spark.sql.saltwise.compat.{NativeEngine, SparkCompat}
-import org.apache.spark.sql.saltwise.plan.{CheapRows, LeftAlone, ReasonToLeave}
+import org.apache.spark.sql.saltwise.plan.{CheapRows, LeftAlone}
 import org.apache.spark.sql.saltwise.routing.StableColumns
 
 /**
