@@ -9,10 +9,13 @@ import org.apache.spark.sql.saltwise.local.StateCosts.{Never, Tenth}
  *
  * The larger a batch, the fewer states and raw rows are sent. So it is the smallest one that sends
  * at most a tenth more than the best one. No row waits if even the best batch saves less than a
- * tenth, which is about what it costs to copy a row and to read it again.
+ * tenth, which is about what it costs to copy a row and to read it again. Below a join it must save
+ * two thirds, the work of adding a row to a state: the join may drop the row before it is added.
  */
-private[local] final class BatchSize(sample: KeySample) {
+private[local] final class BatchSize(sample: KeySample, belowJoin: Boolean) {
   import BatchSize._
+
+  private val least = if (belowJoin) AddsRow else Tenth
 
   /** `None` if no row waits, `All` for which there is memory, or a number. */
   var rows: Int = All
@@ -32,7 +35,7 @@ private[local] final class BatchSize(sample: KeySample) {
       val all = larger.headOption.fold(ifKeysComeBack(maxRows, costs)) { case (_, share) => share }
       val best = (all +: fit.map(_._2)).min
       rows =
-        if (best > 1 - Tenth) None
+        if (best > 1 - least) None
         else fit.collectFirst { case (n, share) if share <= (1 + Tenth) * best => n.toInt }
           .getOrElse(All)
     }
@@ -45,6 +48,12 @@ private[local] final class BatchSize(sample: KeySample) {
 }
 
 private[local] object BatchSize {
+  /**
+   * The work of adding a row to a state, as a share of the cost of sending it: below a join, sums of
+   * four rows a key lose and sums of eight gain (benchmarks/joins.py).
+   */
+  private val AddsRow = 2.0 / 3
+
   val None = 0
   val All: Int = Int.MaxValue
 }

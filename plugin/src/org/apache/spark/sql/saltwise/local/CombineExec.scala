@@ -68,14 +68,14 @@ final case class CombineExec(
   override protected def doExecute(): RDD[InternalRow] = {
     val (hotKeys, newNames) = (keysSeen, KeyNames.factory(keys, keys, conf))
     val (grouping, functions, columns, lists) = (keys, aggregates, child.output, makesLists)
-    val (maxMemory, mayFail) = (memory, belowJoin)
+    val (maxMemory, isBelowJoin) = (memory, belowJoin)
     val Seq(rows, combined, all, head, raw, saved, states, peak) =
       Seq("rows", "combined", "all", "head", "raw", "saved", "states", "peak").map(longMetric)
     child.execute().mapPartitionsWithIndex { (partition: Int, in: Iterator[InternalRow]) =>
       if (in.isEmpty) Iterator.empty else {
         val hot = new HotKeysOfTask(newNames())
         val out = new CombineIterator(
-          grouping, functions, lists, columns, maxMemory, mayFail, partition, hot, in)
+          grouping, functions, lists, columns, maxMemory, isBelowJoin, partition, hot, in)
         TaskContext.get().addTaskCompletionListener[Unit] { _ =>
           out.close()
           rows += out.rows

@@ -25,8 +25,9 @@ import org.apache.spark.sql.saltwise.sketch.HotKeysOfTask
  *
  * @param lists     whether each state, and each result, keeps all of its rows
  * @param maxMemory the bytes that waiting rows and states may take
- * @param mayFail   whether the arguments of a row may fail that stock Spark would not evaluate. The
- *                  row is then sent raw; so are all others, once there were [[MaxFailed]].
+ * @param belowJoin whether a join comes first that may drop rows. The arguments of such a row may
+ *                  fail, which stock Spark would not evaluate. The row is then sent raw; so are all
+ *                  others, once there were [[MaxFailed]].
  * @param hot       collects the heaviest keys, with the rows of each that were combined
  */
 private final class CombineIterator(
@@ -35,11 +36,11 @@ private final class CombineIterator(
     lists: Boolean,
     input: Seq[Attribute],
     maxMemory: Long,
-    mayFail: Boolean,
+    belowJoin: Boolean,
     partition: Int,
     hot: HotKeysOfTask,
     in: Iterator[InternalRow])
-  extends MeasuredStates(keys, aggregates, input, partition, mayFail) {
+  extends MeasuredStates(keys, aggregates, input, partition, mayFail = belowJoin) {
   import CombineIterator._
 
   // Keys are the same if the bytes of their groups are. Of texts that a collation compares as
@@ -59,7 +60,7 @@ private final class CombineIterator(
   private val batch = new RowBatch(memory, maxMemory - maxMemory / StatesShare)
   private val states = new HeldStates(groups, memory, maxMemory / StatesSteps)
   private val sample = new KeySample
-  private val batchSize = new BatchSize(sample)
+  private val batchSize = new BatchSize(sample, belowJoin)
   private val hotRows = new HotRows
 
   // What the metrics show.
@@ -73,6 +74,8 @@ private final class CombineIterator(
   private var costs: StateCosts = _
   private var minRows = Never
   private var nextLook = FirstLook
+  // Below a join, rows wait in vain if they share no keys, so it is soon decided.
+  private val decideAfter = if (belowJoin) HalfLife.toInt else FullAfter
   private var rowsAtSweep = 0L
 
   private var readyRow: UnsafeRow = _
@@ -142,7 +145,7 @@ private final class CombineIterator(
     else {
       sample.see(hash)
       if (batchSize.rows == BatchSize.None) pass(hash, row) else join(hash, row)
-      if (sample.rows >= FullAfter && sample.rows % HalfLife == 0) decide()
+      if (sample.rows >= decideAfter && sample.rows % HalfLife == 0) decide()
     }
   }
 
@@ -193,9 +196,10 @@ private final class CombineIterator(
     batchSize.choose(batch.maxRows, costs)
     if (batchSize.rows == BatchSize.None) {
       if (waitingRows > 0) look(leaves = true)
-      if (before != BatchSize.None) send(states.removeOthers()) else sendIdle(HalfLife)
+      if (before == BatchSize.None) sendIdle(HalfLife)
     } else if (before == BatchSize.None) nextLook = FirstLook
     else nextLook = math.min(nextLook, batchSize.rows)
+    if (batchSize.rows != BatchSize.All && states.others.size > 0) send(states.removeOthers())
   }
 
   /** What takes more of the memory is sent: the batch, or the states. Returns whether any is. */
@@ -244,16 +248,16 @@ private final class CombineIterator(
   private def lookAtGroups(leaves: Boolean): Unit = {
     val before = waitingRows
     batch.sort()
-    if (leaves || costs == null || sample.rows <= FullAfter) measure()
+    if (leaves || costs == null || sample.rows <= decideAfter) measure()
     sample.minRows = minRows
     combineWaiting()
     waitingRows = batch.rows
     if (leaves || waitingRows >= batchSize.rows) sendingBucket = 0
     nextLook =
-      if (sample.rows < FullAfter) {
+      if (sample.rows < decideAfter) {
         // If hardly a row was combined, no other look is worth a sort before the first decision.
-        if (waitingRows > (1 - Tenth) * before) FullAfter
-        else math.min(FullAfter, math.max(FirstLook, 4 * waitingRows))
+        if (waitingRows > (1 - Tenth) * before) decideAfter
+        else math.min(decideAfter, math.max(FirstLook, 4 * waitingRows))
       } else if (costs.statesGrow) batchSize.rows
       else math.min(
         batchSize.rows, 2 * waitingRows + math.max(FullAfter, RowsOfState * states.others.size))
@@ -287,7 +291,8 @@ private final class CombineIterator(
       else math.max(fewKeys, CacheBytes / states.bytesOf(emptyBytes))
     batch.buckets.foreach { bucket => bucket.fetch(); bucket.removeRuns { (begin, end) =>
       val isHot = states.hot.size < room && 2 * room * (end - begin) >= waitingRows
-      val isNew = !ended && end - begin >= minRows && (isHot || !costs.statesGrow)
+      val stays = isHot || !costs.statesGrow && batchSize.rows == BatchSize.All
+      val isNew = !ended && end - begin >= minRows && stays
       if (states.others.size == 0 && !isNew) 0 else {
         val hash = bucket.hash(begin)
         val first = bucket.read(begin, row)

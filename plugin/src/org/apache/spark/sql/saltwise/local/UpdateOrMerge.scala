@@ -1,5 +1,7 @@
 package org.apache.spark.sql.saltwise.local
 
+import scala.collection.mutable
+
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
@@ -171,14 +173,29 @@ private object UpdateOrMergeTyped {
     override def merged: Any = all
   }
 
-  /** The samples that wait to be merged, over all keys of a task. */
+  /** The digests that wait to be merged, of all keys of a task, and their samples. */
   final class WaitingSamples {
+    private val keys = mutable.Set.empty[Digests]
     var ofAllKeys = 0L
+
+    def add(key: Digests, samples: Int): Unit = {
+      keys += key
+      ofAllKeys += samples
+    }
+
+    def remove(key: Digests, samples: Int): Unit = {
+      keys -= key
+      ofAllKeys -= samples
+    }
+
+    /** Merges all, if there are too many. */
+    def limit(): Unit = if (ofAllKeys > MaxWaitingInTask) keys.toSeq.foreach(_.merged)
   }
 
   /**
-   * Merges the waiting digests once they have twice as many samples as the merged one. If the
-   * digests of all keys together have too many, each new one is merged at once, as in stock Spark.
+   * Merges the waiting digests once they have twice as many samples as the merged one, and those of
+   * all keys if they have too many together. To merge each new one at once, as stock Spark does,
+   * would look at all samples of its key again for each.
    */
   final class Digests(updated: Any, inTask: WaitingSamples) extends RowsAndStates(updated) {
     private var digests = List.empty[PercentileDigest]
@@ -187,22 +204,20 @@ private object UpdateOrMergeTyped {
 
     override def add(state: Any): Unit = {
       val digest = state.asInstanceOf[PercentileDigest]
+      val samples = digest.quantileSummaries.sampled.length
       digests ::= digest
-      countWaiting(digest.quantileSummaries.sampled.length)
-      if (waiting > maxWaiting || inTask.ofAllKeys > MaxWaitingInTask) {
-        maxWaiting = math.max(MinWaiting, 2 * merged.quantileSummaries.sampled.length)
-      }
-    }
-
-    private def countWaiting(samples: Int): Unit = {
       waiting += samples
-      inTask.ofAllKeys += samples
+      inTask.add(this, samples)
+      if (waiting > maxWaiting) {
+        maxWaiting = math.max(MinWaiting, 2 * merged.quantileSummaries.sampled.length)
+      } else inTask.limit()
     }
 
     override def merged: PercentileDigest = {
       val all = QuantileMerge(digests)
       digests = List(all)
-      countWaiting(-waiting)
+      inTask.remove(this, waiting)
+      waiting = 0
       all
     }
   }
