@@ -27,12 +27,13 @@ from rich.table import Table
 from saltwise.advise.application import executions
 from saltwise.advise.event_log import event_logs
 from saltwise.advise.findings import findings
+from saltwise.advise.schedule import Range
 from saltwise.sizes import bytes_of
 
 WAIT = 0.004
 """Seconds that a row takes: long beside the start of Python workers, which is not skew."""
 
-PLANTED = Path(__file__).parent.parent / "tests" / "planted.py"
+PLANTED = Path(__file__).parent.parent / "tests" / "advise" / "planted.py"
 
 
 def main() -> None:
@@ -44,7 +45,7 @@ def main() -> None:
     if given.size is not None:
         read_large(bytes_of("size", given.size))
         return
-    predicted: dict[str, list[float]] = {}
+    predicted: dict[str, list[Range]] = {}
     seconds: dict[tuple[str, bool], list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for i in range(given.rounds):
@@ -65,7 +66,7 @@ def main() -> None:
 
 
 def read(
-    logs: Path, follow: bool, predicted: dict[str, list[float]], seconds: dict[tuple[str, bool], list[float]]
+    logs: Path, follow: bool, predicted: dict[str, list[Range]], seconds: dict[tuple[str, bool], list[float]]
 ) -> None:
     """Add the seconds of each query, and what it would gain."""
     [log] = event_logs(logs)
@@ -77,22 +78,23 @@ def read(
         longest[execution.description] = max(execution.seconds, longest.get(execution.description, 0.0))
         if not follow:
             for finding in findings([execution]):
-                predicted.setdefault(finding.description, []).append(sum(finding.gain) / 2)
+                predicted.setdefault(finding.description, []).append(finding.gain)
     for description, taken in longest.items():
         seconds.setdefault((description, follow), []).append(taken)
 
 
-def row(name: str, predicted: list[float], stock: list[float], followed: list[float]) -> dict[str, object]:
-    """Return the figures of a query: the middle of the predicted range, and what was gained."""
-    expected = statistics.median(predicted)
+def row(name: str, predicted: list[Range], stock: list[float], followed: list[float]) -> dict[str, object]:
+    """Return the figures of a query: the predicted range, and what was gained."""
+    low, high = (statistics.median(ends) for ends in zip(*predicted, strict=True))
     gained = statistics.median(stock) - statistics.median(followed)
     return {
         "query": name,
         "stock_seconds": round(statistics.median(stock), 2),
         "followed_seconds": round(statistics.median(followed), 2),
-        "predicted_gain": round(expected, 2),
+        "predicted_low": round(low, 2),
+        "predicted_high": round(high, 2),
         "gain": round(gained, 2),
-        "predicted_by_gain": round(expected / gained, 2) if gained > 0 else "",
+        "high_by_gain": round(high / gained, 2) if gained > 0 else "",
     }
 
 

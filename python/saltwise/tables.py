@@ -29,11 +29,21 @@ class Table:
     """The headings. Columns after the first are aligned to the right."""
     code: bool = False
     """Whether cells hold code or plans. Such cells are aligned to the left, and cut at the edge instead of wrapped."""
+    wrapped: bool = False
+    """Without headings, whether values are wrapped at the edge. If not, each is one line outside of terminals."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from rich.table import Table as RichTable
         from rich.text import Text
 
+        if self.wrapped:
+            grid = RichTable.grid(padding=(0, 2, 0, 0))
+            grid.add_column(no_wrap=True)
+            grid.add_column(overflow="fold")
+            for name, value in self.rows:
+                grid.add_row(name, Text(value) if isinstance(value, str) else value)
+            yield grid
+            return
         if not self.heads:
             width = max((len(name) for name, _ in self.rows), default=0)
             lines = (f"{name!s:<{width}}  {value}" for name, value in self.rows)
@@ -103,7 +113,7 @@ class Printable:
         console = Console(width=self._text_width, color_system=None, force_terminal=False)
         with console.capture() as capture:
             console.print(self, crop=False)
-        return capture.get().rstrip()
+        return "\n".join(map(str.rstrip, capture.get().rstrip().split("\n")))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from rich.text import Text

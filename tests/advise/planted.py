@@ -131,6 +131,10 @@ def window(rows: DataFrame) -> DataFrame:
     return ranked.select("k", waited("r").alias("n"))
 
 
+def numbered(spark: SparkSession) -> DataFrame:
+    return spark.range(0, 4_000, 1, 8).selectExpr("row_number() OVER (ORDER BY id) AS r")
+
+
 def joined(spark: SparkSession) -> DataFrame:
     """A sort-merge join with a hot key. Rows are wide, so that the hot partition has a size."""
     text = F.concat(*(F.sha2(F.concat("v", F.lit(f" {i}")), 512) for i in range(4)))
@@ -153,12 +157,12 @@ CASES = {
     "healthy: even groups": Case(lambda spark: even(spark).groupBy("k").applyInPandas(waiting, _SCHEMA)),
     "groups that collide": Case(
         lambda spark: colliding(spark).groupBy("k").applyInPandas(waiting, _SCHEMA),
-        ("group map in Python", ["k"], "df.skew_groupby(k)"),
+        ("group map in Python", ["k"], 'df.skew_groupby("k")'),
         lambda spark: saltwise.skew_groupby(colliding(spark), "k").applyInPandas(waiting, _SCHEMA),
     ),
     "groups that collide, by two columns": Case(
         lambda spark: colliding_in_two(spark).groupBy("k", "c").applyInPandas(waiting, _SCHEMA),
-        ("group map in Python", ["k", "c"], "df.skew_groupby(k, c)"),
+        ("group map in Python", ["k", "c"], 'df.skew_groupby("k", "c")'),
         lambda spark: saltwise.skew_groupby(colliding_in_two(spark), "k", "c").applyInPandas(waiting, _SCHEMA),
     ),
     "one hot group": Case(
@@ -184,6 +188,11 @@ CASES = {
             "spark.sql.windowExec.buffer.spill.threshold": "500",
         },
     ),
+    "window without PARTITION BY": Case(
+        lambda spark: numbered(spark).select(waited("r").alias("n")),
+        ("window", [], "in slices of its order"),
+        conf={"spark.saltwise.enabled": "true"},
+    ),
     "join below the threshold": Case(
         lambda spark: joined(spark).select(waited("v").alias("n"), "text"),
         ("join", ["k"], THRESHOLD),
@@ -194,8 +203,8 @@ CASES = {
         lambda spark: (
             joined(spark).select("k", slept().alias("n"), "text").groupBy("k").agg(F.count("n"), F.max("text"))
         ),
-        ("join", ["k"], "forceOptimizeSkewedJoin=true"),
-        conf={f"{AQE}.forceOptimizeSkewedJoin": "true"},
+        ("join", ["k"], "Spark itself then splits this join, which count and max grouped by k forbids otherwise"),
+        conf={"spark.saltwise.enabled": "true"},
         before=SMALL | {THRESHOLD: "256k"},
     ),
     "repartition by a column": Case(

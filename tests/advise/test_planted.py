@@ -14,8 +14,8 @@ from saltwise.advise.report import advise, event_logs
 
 pytestmark = pytest.mark.slow
 
-FEW = "healthy: even groups|groups that collide$|window whose keys collide|below the threshold"
-"""A group map, a window and a join; tests/unit/test_findings.py has logs of every kind."""
+FEW = "healthy: even groups|groups that collide$|window whose keys collide|without PARTITION BY|below the threshold"
+"""A group map, two windows and a join; tests/unit/test_findings.py has logs of every kind."""
 
 
 @pytest.mark.smoke

@@ -221,7 +221,7 @@ def use_log(path: Path) -> Advice:
     found = advise(event_logs(path), with_keys=True)
     str(found)
     json.loads(found.to_json())
-    for html in page(found.findings, found.gain, "fuzz"), found._repr_html_():
+    for html in page(found.findings, found.summary, "fuzz"), found._repr_html_():
         assert MARK not in html.encode()
     return found
 

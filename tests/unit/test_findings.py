@@ -187,7 +187,7 @@ def test_nothing_helps_a_window_that_keeps_first_rows() -> None:
     window = node("Window", "Window [row_number() AS rn#9], [u#1], [t#2 DESC]", [4], limit)
     [found] = found_in([*started(window), *hot()])
     assert (found.kind, found.keys) == (Kind.WINDOW, ["u"])
-    assert found.advice.startswith("nothing helps: Spark drops most rows")
+    assert found.advice.startswith("nothing helps here: Spark drops most rows")
 
 
 def test_a_repartition_of_the_query_is_named_before_the_aggregate_above() -> None:
@@ -209,8 +209,8 @@ def test_a_repartition_of_the_query_is_named_before_the_aggregate_above() -> Non
 @pytest.mark.parametrize(
     ("text", "of", "conf", "advice"),
     [
-        ("keys=[k#1], functions=[count(distinct u#2)]", "", {}, "nothing helps: Saltwise leaves DISTINCT"),
-        ("keys=[k#1], functions=[]", "", {}, "nothing helps: Saltwise leaves DISTINCT"),
+        ("keys=[k#1], functions=[count(distinct u#2)]", "", {}, "nothing helps here: Saltwise leaves DISTINCT"),
+        ("keys=[k#1], functions=[]", "", {}, "nothing helps here: Saltwise leaves DISTINCT"),
         ("keys=[k#1], functions=[sum(v#2)]", "", {}, "write /*+ SKEW_GROUPBY(dchoices) */"),
         (
             "keys=[k#1], functions=[sum(v#2)]",
@@ -278,19 +278,19 @@ JOIN = "spark.sql.adaptive.skewJoin"
 @pytest.mark.parametrize(
     ("kind", "megabytes", "conf", "advice"),
     [
-        ("FullOuter", (1, 40), {}, "nothing helps: Spark cannot split the partitions of a full outer join"),
+        ("FullOuter", (1, 40), {}, "nothing helps here: Spark cannot split the partitions of a full outer join"),
         (
             "Inner",
             (1, 40),
             {},
-            f"set {JOIN}.skewedPartitionThresholdInBytes=20m, spark.sql.adaptive.advisoryPartitionSizeInBytes=10m: "
-            "Spark itself then splits this join's partitions",
+            f"set {JOIN}.skewedPartitionThresholdInBytes=20m, spark.sql.adaptive.advisoryPartitionSizeInBytes=10m "
+            "for this query only: Spark itself then splits this join's partitions",
         ),
         (
             "Inner",
             (200, 600),
             {},
-            f"set {JOIN}.skewedPartitionFactor=1.5: Spark itself then splits this join's partitions",
+            f"set {JOIN}.skewedPartitionFactor=1.5 for this query only: Spark itself then splits this join's partitions",
         ),
         (
             "Inner",
@@ -320,6 +320,100 @@ def test_the_advice_for_a_join_names_the_confs_that_split_it(
     tasks = [task(1000, 10, i, size=usual) for i in range(15)] + [task(100_000, 10_000, 15, size=most)]
     [found] = found_in([*started(join, conf=conf), *tasks])
     assert (found.kind, found.advice) == (Kind.JOIN, advice)
+
+
+SALES = node("Scan parquet", "FileScan parquet [k#1,v#2] Location: InMemoryFileIndex(1 paths)[file:/data/sales], ...")
+SHOPS = node("Scan parquet", "FileScan parquet [k#5,c#6] Location: InMemoryFileIndex(1 paths)[file:/data/shops], ...")
+
+
+def joined(functions: str, kind: str = "Inner", key: str = "c#6") -> Event:
+    """A sum over a join, of which the map side's step, and for the join's key the other step too, are in its stage."""
+    sides = exchange(child=SALES), exchange("hashpartitioning(k#5, 200), ENSURE_REQUIREMENTS", SHOPS, read=91)
+    join = node("SortMergeJoin", f"SortMergeJoin [k#1], [k#5], {kind}", [4], *sides)
+    partial = node("HashAggregate", f"HashAggregate(keys=[{key}], functions=[partial_{functions}])", [5], join)
+    final = f"HashAggregate(keys=[{key}], functions=[{functions}])"
+    if key == "k#1":
+        return node("HashAggregate", final, [6], partial)
+    return node(
+        "HashAggregate", final, [7], exchange(f"hashpartitioning({key}, 200), ENSURE_REQUIREMENTS", partial, 92)
+    )
+
+
+BELOW = (
+    "set spark.saltwise.enabled=true: the rows of {} are then combined below this join, so a hot key crosses the "
+    "shuffle as a few states"
+)
+
+
+@pytest.mark.parametrize(
+    ("plan", "advice"),
+    [
+        (joined("sum(v#2)"), BELOW.format("sum grouped by c")),
+        (joined("count(1)"), BELOW.format("count grouped by c")),
+        (joined("max(c#6)", "RightOuter"), BELOW.format("max grouped by c")),
+        (
+            joined("sum((v#2 * c#6))", key="k#1"),
+            "set spark.saltwise.enabled=true: Spark itself then splits this join, which sum grouped by k forbids otherwise",
+        ),
+        # The shuffle between the two steps lets Spark split the join.
+        (joined("sum((v#2 * c#6))"), "set spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes="),
+        # An outer join adds rows of NULL on the other side.
+        (joined("max(c#6)", "LeftOuter"), "set spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes="),
+        (joined("sum(distinct v#2)"), "set spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes="),
+    ],
+)
+def test_the_advice_for_a_join_below_a_group_by_is_what_runs_around_it(plan: Event, advice: str) -> None:
+    [found] = found_in([*started(plan), *hot()])
+    assert found.kind is Kind.JOIN
+    assert found.advice.startswith(advice)
+    assert found.command == "saltwise report /data/sales --key k"
+
+
+FRAME = "specifiedwindowframe(RowFrame, unboundedpreceding$(), currentrow$())"
+ORDER = "t#2 ASC NULLS FIRST"
+
+
+@pytest.mark.parametrize(
+    ("functions", "advice", "gain"),
+    [
+        (
+            f"row_number() windowspecdefinition({ORDER}, {FRAME}) AS rn#9",
+            "set spark.saltwise.enabled=true: a window",
+            87.5,
+        ),
+        (f"sum(v#3) windowspecdefinition({ORDER}, {FRAME}) AS s#9", "set spark.saltwise.enabled=true: a window", 87.5),
+        (
+            f"sum(v#3) windowspecdefinition({ORDER}, specifiedwindowframe(RowFrame, -3, currentrow$())) AS s#9",
+            "nothing helps this window as it is, because one task needs all rows; give it a PARTITION BY",
+            0,
+        ),
+        (f"lag(v#3, -1, null) windowspecdefinition({ORDER}, {FRAME}) AS l#9", "nothing helps this window as it is", 0),
+    ],
+)
+def test_a_window_without_partition_by_runs_in_slices_or_nothing_helps(
+    functions: str, advice: str, gain: float
+) -> None:
+    window = node("Window", f"Window [{functions}], [{ORDER}]", [4], exchange("SinglePartition, ENSURE_REQUIREMENTS"))
+    [found] = found_in([*started(window), task(100_000, 10_000, 0)])
+    assert (found.kind, found.keys, found.command, found.lost) == (Kind.WINDOW, [], "", 87.5)
+    assert found.advice.startswith(advice)
+    assert found.gain.high == gain
+
+
+@pytest.mark.parametrize(
+    ("plan", "low", "high"),
+    [
+        (aggregate("keys=[k#1], functions=[percentile(v#2)]"), True, True),
+        # Whole groups go to other tasks, and the largest may be one key.
+        (node("Window", "Window [rank() AS r#9], [k#1], [t#2]", [4], exchange()), False, True),
+        (node("FlatMapGroupsInPandas", "FlatMapGroupsInPandas [k#1], f(k#1, v#2)", [4], exchange()), False, True),
+        (node("FlatMapGroupsInR", "FlatMapGroupsInR", [4], exchange()), False, False),
+    ],
+)
+def test_the_gain_is_what_the_advice_gains_if_one_key_has_all_the_rows(plan: Event, low: bool, high: bool) -> None:
+    [found] = found_in([*started(plan), *hot()])
+    assert (found.gain.low > 0, found.gain.high > 0) == (low, high)
+    assert found.lost > 80
 
 
 def test_a_join_of_streams_has_state_to_move() -> None:

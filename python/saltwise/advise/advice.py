@@ -1,4 +1,4 @@
-"""The one change that helps a skewed stage, or why nothing would help.
+"""The one change that helps a skewed stage, what it can do for the largest key, or why nothing would help.
 
 For joins Spark has `OptimizeSkewedJoin`. It cuts a partition into pieces of the advisory size if the partition is
 larger than a threshold and larger than a multiple of the median, and if that needs no other shuffle.
@@ -8,13 +8,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from statistics import median
+from typing import NamedTuple
 
 from ..conf_words import is_true, mode_of, word
 from ..errors import SaltwiseValueError
 from ..sizes import bytes_of
 from .application import PlanNode
-from .fragments import Fragment, Kind, Read, kind_of, split
+from .fragments import (
+    AGGREGATES,
+    PARTIAL,
+    Fragment,
+    Kind,
+    Read,
+    columns_in,
+    columns_read_by,
+    functions_of,
+    keys_of,
+    kind_of,
+    needs_one_task,
+)
 
 ADAPTIVE = "spark.sql.adaptive"
 SKEW_JOIN = f"{ADAPTIVE}.skewJoin"
@@ -23,14 +37,38 @@ DEFAULT_ADVISORY = "64m"
 BYPASS = "spark.sql.execution.bypassPartialAggregation"
 LIST_FUNCTIONS = {"collect_list", "listagg"}
 """Functions whose result for a key is as large as all its states, so merging them in parts gains nothing."""
-ALREADY_ON = "it was on already: the tab Saltwise in Spark's UI says what it did and why"
+SLICED = {"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "count", "sum", "min", "max", "avg"}
+"""Functions of a window without PARTITION BY that run in slices of its order."""
+KEPT = {"Inner": (0, 1), "LeftOuter": (0,), "LeftSemi": (0,), "LeftAnti": (0,), "RightOuter": (1,)}
+"""The sides of a join whose rows may be combined below it, by the kind of join."""
+_KIND_OF_JOIN = re.compile(rf"\], ({'|'.join(KEPT)})\b")
 
 Conf = Mapping[str, str]
 
 
+class Reach(Enum):
+    """What a change can do to the key with the most rows."""
+
+    SPLITS = "splits"
+    """Its rows go to several tasks, or become few: the tasks can be even."""
+    MOVES = "moves"
+    """Other keys go elsewhere, and it stays in one task: if that task has nothing else, nothing is gained."""
+    NOTHING = "nothing"
+
+
+class Change(NamedTuple):
+    """A change, or why nothing helps, and what it can do to the key with the most rows."""
+
+    text: str
+    reach: Reach
+
+
+ALREADY_ON = Change("it was on already: the tab Saltwise in Spark's UI says what it did and why", Reach.NOTHING)
+
+
 def advice(
     node: PlanNode, keys: Sequence[str], *, fragment: Fragment, read: Read, conf: Conf, sizes: Sequence[int]
-) -> str:
+) -> Change:
     """Return what to change.
 
     Args:
@@ -46,88 +84,150 @@ def advice(
         case Kind.AGGREGATE:
             return _aggregate(node, columns, fragment, conf)
         case Kind.GROUP_MAP:
-            return (
-                f"df.skew_groupby({columns}) places the groups evenly; if one group alone is too large, "
-                "write the function as a saltwise.Aggregator, whose parts merge"
+            return Change(
+                f"df.skew_groupby({', '.join(map(_argument, keys))}) places whole groups evenly, and with merge= or a "
+                "saltwise.Aggregator it splits a group that is too large alone",
+                Reach.MOVES,
             )
         case Kind.OTHER_GROUP_MAP:
-            return (
-                "nothing helps a function over whole groups in Scala or R; write it as an Aggregator, whose parts merge"
-            )
+            return _nothing("a function over whole groups in Scala or R; write it as an Aggregator, whose parts merge")
         case Kind.JOIN:
-            return _join(node, conf, sizes)
+            return _join(node, read, conf, sizes)
         case Kind.STATE:
-            return "saltwise.StateBalancer moves state partitions to other executors"
+            return Change("saltwise.StateBalancer moves state partitions to other executors", Reach.MOVES)
         case Kind.WINDOW:
-            return _window(fragment, read, conf)
-    return f"the query itself repartitions by {columns}: leave that out, or repartition without columns"
+            return _window(node, fragment, read, conf)
+    return Change(
+        f"the query itself repartitions by {columns}: leave that out, or repartition without columns", Reach.SPLITS
+    )
 
 
-def _aggregate(node: PlanNode, columns: str, fragment: Fragment, conf: Conf) -> str:
-    if "distinct " in node.text or "functions=[]" in node.text:
-        return "nothing helps: Saltwise leaves DISTINCT to Spark, which has plans of its own for it"
-    functions = _functions(node.text)
+def _nothing(what: str) -> Change:
+    return Change(f"nothing helps {what}", Reach.NOTHING)
+
+
+def _argument(key: str) -> str:
+    """Return a grouping column as Python code.
+
+    >>> _argument("customer"), _argument("upper(name)")
+    ('"customer"', 'F.expr("upper(name)")')
+    """
+    quoted = f'"{key}"'
+    return quoted if key.isidentifier() else f"F.expr({quoted})"
+
+
+def _switch(conf: Conf) -> str:
+    return f"spark.saltwise.{'mode=on' if 'spark.saltwise.mode' in conf else 'enabled=true'}"
+
+
+def _aggregate(node: PlanNode, columns: str, fragment: Fragment, conf: Conf) -> Change:
+    if _has_distinct(node):
+        return _nothing("here: Saltwise leaves DISTINCT to Spark, which has plans of its own for it")
+    functions = set(functions_of(node))
     if functions and functions <= LIST_FUNCTIONS:
-        return (
+        return Change(
             f"nothing helps a key whose {' or '.join(sorted(functions))} alone is too large, because one task must "
-            "hold it; if one task has several such keys, more spark.sql.shuffle.partitions separate them"
+            "hold it; if one task has several such keys, more spark.sql.shuffle.partitions separate them",
+            Reach.MOVES,
         )
     if is_true(conf.get(BYPASS)):
-        return f"set {BYPASS}=false: then map tasks combine a hot key's rows before the shuffle"
+        return Change(f"set {BYPASS}=false: then map tasks combine a hot key's rows before the shuffle", Reach.SPLITS)
     if mode_of(conf.get) == "on":
         return ALREADY_ON
     select = f"in the SELECT that groups by {columns}"
     # auto leaves these to Spark, because they are rarely skewed there.
     if fragment.has("StateStore") or node.name == "HashAggregate":
-        return f"write /*+ SKEW_GROUPBY(dchoices) */ {select}"
-    switch = "mode=on" if "spark.saltwise.mode" in conf else "enabled=true"
-    return f"set spark.saltwise.{switch}, or write /*+ SKEW_GROUPBY */ {select}"
+        return Change(f"write /*+ SKEW_GROUPBY(dchoices) */ {select}", Reach.SPLITS)
+    return Change(f"set {_switch(conf)}, or write /*+ SKEW_GROUPBY */ {select}", Reach.SPLITS)
 
 
-def _functions(text: str) -> set[str]:
-    """Return the names of an aggregate's functions.
-
-    >>> sorted(_functions("keys=[k#1], functions=[collect_list(v#2, 0, 0), max(upper(v#2)) FILTER (WHERE c#3)]"))
-    ['collect_list', 'max']
-    """
-    _, _, listed = text.partition("functions=[")
-    calls = split(listed[: max(0, listed.rfind("]"))])
-    # Arguments and FILTER (WHERE ...) follow a name.
-    return {name for call in calls if (name := re.split(r"[\s(]", call, maxsplit=1)[0])}
+def _has_distinct(node: PlanNode) -> bool:
+    return "distinct " in node.text or "functions=[]" in node.text
 
 
-def _window(fragment: Fragment, read: Read, conf: Conf) -> str:
+def _window(node: PlanNode, fragment: Fragment, read: Read, conf: Conf) -> Change:
     if fragment.has("WindowGroupLimit"):
-        return "nothing helps: Spark drops most rows of such a window before the shuffle, and Saltwise leaves it alone"
+        return _nothing("here: Spark drops most rows of such a window before the shuffle, and Saltwise leaves it alone")
+    if needs_one_task(read):
+        return _window_of_all(node, conf)
     switch = "spark.saltwise.placement.enabled"
     if is_true(conf.get(switch)):
         return ALREADY_ON
     first = ""
-    if any(kind_of(node) is not Kind.OTHER or "Join" in node.name for node in read.below):
+    if any(kind_of(below) is not Kind.OTHER or "Join" in below.name for below in read.below):
         first = "cache the rows below the window, because Saltwise reads their keys first, and "
-    return (
+    return Change(
         f"{first}set {switch}=true, which spreads the keys evenly; nothing helps a single key with too many rows, "
-        "because a window needs all of them in one task"
+        "because a window needs all of them in one task",
+        Reach.MOVES,
     )
 
 
-def _join(node: PlanNode, conf: Conf, sizes: Sequence[int]) -> str:
-    """Return the confs to set so that Spark splits the fullest partition of a join."""
+def _window_of_all(node: PlanNode, conf: Conf) -> Change:
+    """Return the change for a window without PARTITION BY: slices of its order, if its functions allow them."""
+    names = functions_of(node)
+    bounded = node.text.count("specifiedwindowframe(") != node.text.count(", unboundedpreceding$(), ")
+    if node.name != "Window" or bounded or not set(names) <= SLICED:
+        return _nothing("this window as it is, because one task needs all rows; give it a PARTITION BY")
+    if mode_of(conf.get) == "on":
+        return ALREADY_ON
+    unless = ", unless it adds floats" if {"sum", "avg"} & set(names) else ""
+    return Change(
+        f"set {_switch(conf)}: a window without PARTITION BY then runs in slices of its order{unless}", Reach.SPLITS
+    )
+
+
+def _join(node: PlanNode, read: Read, conf: Conf, sizes: Sequence[int]) -> Change:
+    """Return the change for a join: what an aggregate above it allows, or the confs so that Spark splits it."""
+    around = _around(node, read, conf)
+    if around is not None:
+        return around
     if "FullOuter" in node.text:
-        return "nothing helps: Spark cannot split the partitions of a full outer join"
+        return _nothing("here: Spark cannot split the partitions of a full outer join")
     fullest, middle = max(sizes), median(sizes)
     switches = (f"{ADAPTIVE}.enabled", f"{SKEW_JOIN}.enabled")
     needed = [f"{switch}=true" for switch in switches if word(conf.get(switch)) == "false"]
+    limits = []
     threshold = f"{SKEW_JOIN}.skewedPartitionThresholdInBytes"
     if fullest <= _bytes(conf, threshold, "256m"):
-        needed.append(f"{threshold}={_half(fullest)}")
+        limits.append(f"{threshold}={_half(fullest)}")
     factor = f"{SKEW_JOIN}.skewedPartitionFactor"
     if fullest <= _number(conf, factor, 5.0) * middle:
-        needed.append(f"{factor}={max(1.0, fullest / max(1, middle) / 2):.1f}")
+        limits.append(f"{factor}={max(1.0, fullest / max(1, middle) / 2):.1f}")
     if fullest < 2 * _bytes(conf, ADVISORY, DEFAULT_ADVISORY):
-        needed.append(f"{ADVISORY}={_half(fullest // 2)}")
-    needed = needed or [f"{ADAPTIVE}.forceOptimizeSkewedJoin=true"]
-    return f"set {', '.join(needed)}: Spark itself then splits this join's partitions"
+        limits.append(f"{ADVISORY}={_half(fullest // 2)}")
+    confs = ", ".join([*needed, *limits]) or f"{ADAPTIVE}.forceOptimizeSkewedJoin=true"
+    only = " for this query only" if limits else ""
+    return Change(f"set {confs}{only}: Spark itself then splits this join's partitions", Reach.SPLITS)
+
+
+def _around(join: PlanNode, read: Read, conf: Conf) -> Change | None:
+    """Return what Saltwise does around a join with an aggregate above it; None where it does nothing."""
+    aggregates = []
+    for node in read.above[read.above.index(join) + 1 :]:
+        if node.name.endswith(AGGREGATES):
+            aggregates.append(node)
+        elif kind_of(node) is not Kind.OTHER:
+            break
+    kind = _KIND_OF_JOIN.search(join.text)
+    if not aggregates or kind is None or any(map(_has_distinct, aggregates)):
+        return None
+    if mode_of(conf.get) == "on":
+        return ALREADY_ON
+    lowest = aggregates[0]
+    names = " and ".join(sorted({name.removeprefix("partial_") for name in functions_of(lowest)}))
+    grouped = f"{names} grouped by {', '.join(keys_of(lowest, lowest)) or 'nothing'}"
+    if any(columns_read_by(lowest) <= columns_in(join.children[side]) for side in KEPT[kind[1]]):
+        return Change(
+            f"set {_switch(conf)}: the rows of {grouped} are then combined below this join, so a hot key crosses the "
+            "shuffle as a few states",
+            Reach.SPLITS,
+        )
+    if all(PARTIAL in aggregate.text for aggregate in aggregates):
+        return None  # a shuffle comes first, so Spark may split the join
+    return Change(
+        f"set {_switch(conf)}: Spark itself then splits this join, which {grouped} forbids otherwise", Reach.SPLITS
+    )
 
 
 def _half(size: int) -> str:

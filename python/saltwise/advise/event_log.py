@@ -84,7 +84,10 @@ def event_logs(path: Path) -> list[EventLog]:
     if path.is_file():
         return [EventLog(path, (path,))]
     if not path.is_dir():
-        raise EventLogError(path, "the path does not exist")
+        is_address = re.match(r"\w{2,}:/", str(path))
+        raise EventLogError(
+            path, "it has to be copied to this machine first" if is_address else "the path does not exist"
+        )
     logs = [*_logs_below(path, set())]
     if not logs:
         raise EventLogError(path, "the folder has no event log")

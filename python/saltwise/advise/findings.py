@@ -9,9 +9,20 @@ from dataclasses import asdict, dataclass, field, replace
 from statistics import median
 from typing import Any
 
-from .advice import advice, advisory_bytes
+from .advice import Reach, advice, advisory_bytes
 from .application import Execution, PlanNode, Stage, Task
-from .fragments import Fragment, Kind, Read, fragments, keys_of, kind_of, needs_shuffle, partitions_of
+from .fragments import (
+    Fragment,
+    Kind,
+    Read,
+    file_below,
+    fragments,
+    keys_of,
+    kind_of,
+    needs_one_task,
+    needs_shuffle,
+    partitions_of,
+)
 from .schedule import Range, gain, makespan
 
 MIN_SECONDS = 1.0
@@ -103,9 +114,14 @@ class Finding:
     figures: TaskFigures
     took: float
     """Seconds of the stage on the log's cores, by list scheduling."""
+    lost: float
+    """Seconds that even tasks would save at most, in all executions together."""
     gain: Range
-    """Seconds that even tasks would save, in all executions together."""
+    """Seconds of these that the advice saves. The low end is 0 if the slowest task may have one key alone, which the
+    advice leaves whole."""
     advice: str
+    command: str
+    """What to run next, to see the keys; empty if the keys are not columns."""
     failed: bool = False
     """Whether the query ended with an error."""
     hot_keys: list[str] = field(default_factory=list)
@@ -121,7 +137,7 @@ class Finding:
 
 
 def findings(executions: Iterable[Execution]) -> list[Finding]:
-    """Return what was skewed: queries that failed first, then the largest gain.
+    """Return what was skewed: queries that failed first, then the largest gain, then what nothing helps.
 
     Micro-batches of a stream, and executions of one description, are one finding if operator, keys and advice agree.
     """
@@ -131,15 +147,19 @@ def findings(executions: Iterable[Execution]) -> list[Finding]:
             query = _BATCH.sub("", finding.description)
             same = (finding.application, query, finding.kind, finding.operator, tuple(finding.keys), finding.advice)
             found[same] = _merged(found[same], finding) if same in found else finding
-    worth = [finding for finding in found.values() if finding.gain.high >= MIN_SECONDS]
-    return sorted(worth, key=lambda finding: (not finding.failed, -finding.gain.high))
+    return by_gain(finding for finding in found.values() if finding.lost >= MIN_SECONDS)
+
+
+def by_gain(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings in the order in which they are shown."""
+    return sorted(findings, key=lambda finding: (not finding.failed, -finding.gain.high, -finding.lost))
 
 
 def _merged(one: Finding, other: Finding) -> Finding:
     """Return one finding for both. Its figures are those of the one that gains more."""
-    larger = max(one, other, key=lambda finding: (finding.failed, finding.gain.high / finding.times))
+    larger = max(one, other, key=lambda finding: (finding.failed, finding.lost / finding.times))
     gain = Range(one.gain.low + other.gain.low, one.gain.high + other.gain.high)
-    return replace(larger, gain=gain, times=one.times + other.times)
+    return replace(larger, lost=one.lost + other.lost, gain=gain, times=one.times + other.times)
 
 
 def _findings_of_execution(execution: Execution) -> Iterator[Finding]:
@@ -195,6 +215,8 @@ def _finding_of_stage(execution: Execution, stage: Stage, tasks: list[Task], pla
     if possible.high < MIN_SECONDS_OF_ONE:
         return None
     keys = plan.keys(node)
+    sizes = [task.bytes for task in tasks]
+    change = advice(node, keys, fragment=fragment, read=read, conf=conf, sizes=sizes)
     return Finding(
         application=execution.application.id,
         execution=execution.id,
@@ -205,11 +227,26 @@ def _finding_of_stage(execution: Execution, stage: Stage, tasks: list[Task], pla
         keys=keys,
         figures=TaskFigures.of_stage(stage, tasks),
         took=makespan(millis, stage.slots),
-        gain=possible,
-        advice=advice(node, keys, fragment=fragment, read=read, conf=conf, sizes=[task.bytes for task in tasks]),
+        lost=possible.high,
+        gain=_within(change.reach, possible),
+        advice=change.text,
+        command=_command(read, keys),
         failed=bool(execution.error),
         hot_keys=execution.hot_keys.get(tuple(keys), []),
     )
+
+
+def _within(reach: Reach, possible: Range) -> Range:
+    """Return the part of a gain that is within the reach of a change."""
+    if reach is Reach.SPLITS:
+        return possible
+    return Range(0.0, possible.high if reach is Reach.MOVES else 0.0)
+
+
+def _command(read: Read, keys: list[str]) -> str:
+    if not keys or not all(key.isidentifier() for key in keys):
+        return ""
+    return " ".join(["saltwise report", file_below(read.exchange) or "...", *(f"--key {key}" for key in keys)])
 
 
 def _is_skewed(stage: Stage, tasks: list[Task], read: Read, advisory: int) -> bool:
@@ -217,6 +254,8 @@ def _is_skewed(stage: Stage, tasks: list[Task], read: Read, advisory: int) -> bo
     slowest = _slowest(tasks)
     task = tasks[slowest]
     if len(tasks) == 1:
+        if needs_one_task(read):
+            return True
         # Adaptive execution joins small partitions. This task has more bytes than joined partitions can have.
         return partitions_of(read.exchange) > 1 and task.bytes > advisory
     if len(stage.done) * 2 < len(tasks):

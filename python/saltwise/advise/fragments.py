@@ -11,10 +11,17 @@ from typing import NamedTuple
 from .application import PlanNode
 
 EXCHANGES = ("Exchange", "ShuffleQueryStage", "BroadcastQueryStage", "ReusedExchange", "BroadcastExchange")
+AGGREGATES = ("HashAggregate", "SortAggregate")
+"""Ends of the names of aggregates."""
 PARTIAL = "functions=[partial_"
 """Part of the text of an aggregate that needs no shuffle."""
 
 _HASHED = "hashpartitioning("
+_ONE_TASK = "SinglePartition"
+_LOCATION = re.compile(r"Location: \w+\(1 paths\)\[([^\]]*)")
+_ATTRIBUTE = re.compile(r"#\d+")
+_ORDER = (" NULLS FIRST", " NULLS LAST")
+"""Ends of a column in an ORDER BY."""
 _NUMBER = re.compile(r", ?(\d{1,9})\)")
 """The number of partitions of an exchange. It stands behind the keys."""
 _COMPUTED = "_groupingexpression#"
@@ -116,7 +123,7 @@ def kind_of(node: PlanNode) -> Kind:
     <Kind.JOIN: 'join'>
     """
     name = node.name
-    if name.endswith(("HashAggregate", "SortAggregate")):
+    if name.endswith(AGGREGATES):
         return Kind.OTHER if PARTIAL in node.text else Kind.AGGREGATE
     # A WindowGroupLimit keeps the first rows of each key, for the window above it.
     if name.startswith(("Window", "ArrowWindowPython", "WindowInPandas")) and name != "WindowGroupLimit":
@@ -140,6 +147,57 @@ def needs_shuffle(read: Read) -> PlanNode | None:
     if "REPARTITION_BY" in read.exchange.text:
         return read.exchange
     return next((node for node in read.above if kind_of(node) is not Kind.OTHER), None)
+
+
+def file_below(plan: PlanNode) -> str:
+    """Return the file or folder that a plan reads; nothing if it reads several, or Spark has cut the name short.
+
+    >>> scan = PlanNode("Scan parquet", "FileScan parquet Location: InMemoryFileIndex(1 paths)[file:/data/sales], ...",
+    ...     frozenset(), ())
+    >>> file_below(scan)
+    '/data/sales'
+    """
+    found = {path for node in plan for path in _LOCATION.findall(node.text)}
+    path = found.pop() if len(found) == 1 else ""
+    return "" if "..." in path or " " in path else path.removeprefix("file:")
+
+
+def needs_one_task(read: Read) -> bool:
+    """Say whether a window without PARTITION BY needs all rows of the shuffle in one task."""
+    node = needs_shuffle(read)
+    return node is not None and kind_of(node) is Kind.WINDOW and _ONE_TASK in read.exchange.text
+
+
+def functions_of(node: PlanNode) -> list[str]:
+    """Return the names of the functions of an aggregate or a window.
+
+    >>> text = "HashAggregate(keys=[k#1], functions=[collect_list(v#2, 0, 0), max(upper(v#2)) FILTER (WHERE c#3)])"
+    >>> functions_of(PlanNode("HashAggregate", text, frozenset(), ()))
+    ['collect_list', 'max']
+    """
+    # Arguments and FILTER (WHERE ...) follow a name.
+    return [re.split(r"[\s(]", call, maxsplit=1)[0] for call in split(_functions(node))]
+
+
+def columns_read_by(node: PlanNode) -> frozenset[str]:
+    """Return the numbers that Spark gave the columns that the functions of an aggregate read.
+
+    >>> text = "HashAggregate(keys=[k#1], functions=[sum((price#7 * amount#12L))])"
+    >>> sorted(columns_read_by(PlanNode("HashAggregate", text, frozenset(), ())))
+    ['#12', '#7']
+    """
+    return frozenset(_ATTRIBUTE.findall(_functions(node)))
+
+
+def columns_in(plan: PlanNode) -> frozenset[str]:
+    """Return the numbers of all columns that a plan names."""
+    return frozenset(found for node in plan for found in _ATTRIBUTE.findall(node.text))
+
+
+def _functions(node: PlanNode) -> str:
+    """Return the text of the functions of an aggregate, or of a window, where they come first."""
+    text = node.text if kind_of(node) is Kind.WINDOW else node.text.partition("functions=")[2]
+    return next(_bracketed(text), "")
 
 
 def partitions_of(exchange: PlanNode) -> int:
@@ -168,9 +226,11 @@ def keys_of(node: PlanNode, plan: PlanNode) -> list[str]:
         end = max((found.start() for found in _NUMBER.finditer(hashed)), default=0)
         keys = split(hashed[:end])
     else:
-        lists = list(_bracketed(node.text))
-        at = 1 if kind_of(node) is Kind.WINDOW else 0
-        keys = split(lists[min(at, len(lists) - 1)]) if lists else []
+        lists = [split(listed) for listed in _bracketed(node.text)]
+        if kind_of(node) is Kind.WINDOW:
+            # Functions, keys and order; a window without PARTITION BY has no list of keys.
+            lists = [listed for listed in lists[1:] if not all(column.endswith(_ORDER) for column in listed)]
+        keys = lists[0] if lists else []
     computed = _computed(plan) if any(key.startswith(_COMPUTED) for key in keys) else {}
     return [re.sub(r"#\d+L?", "", computed.get(key, key)).strip() for key in keys]
 

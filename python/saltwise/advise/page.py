@@ -7,7 +7,6 @@ from html import escape
 
 from ..tables import counted
 from .findings import Finding, TaskFigures
-from .schedule import Range
 
 MAX_DRAWN = 20
 """The most stages whose tasks are drawn."""
@@ -19,27 +18,30 @@ table { border-collapse: collapse }
 th, td { text-align: left; vertical-align: top; padding: .3rem .5rem; border-bottom: 1px solid #ddd }
 .number { text-align: right } td.number { white-space: nowrap }
 small { display: block; color: #666; overflow-wrap: anywhere }
-svg { width: 100%; height: 8rem; background: #f7f7f7 } rect { fill: #2a6f97 } rect.slow { fill: #c8553d }
+figure { margin: .8rem 0; display: grid; grid-template-columns: auto 1fr; gap: .2rem .5rem; font-size: 13px }
+figure svg { width: 100%; height: 8rem; background: #f7f7f7 } rect { fill: #2a6f97 } rect.slow { fill: #c8553d }
+figure .axis { display: flex; flex-direction: column; justify-content: space-between; text-align: right; color: #666 }
+figcaption { grid-column: 2; color: #666 } code { background: #f3f3f3; padding: .1rem .3rem; overflow-wrap: anywhere }
 p.advice { background: #eef6ee; padding: .5rem .8rem; border-left: 4px solid #4a8f4a }
 """
 
 
-def page(findings: Sequence[Finding], gain: Range, title: str) -> str:
+def page(findings: Sequence[Finding], summary: str, title: str) -> str:
     """Return the page.
 
     Args:
         findings: the findings, the largest gain first.
-        gain: what they gain together.
+        summary: one sentence about all of them.
         title: the name of what was read.
     """
     rows = "".join(
-        f"<tr><td class=number>{finding.gain:.1f}</td><td class=number>{finding.took:.1f}</td>"
-        f"<td>{escape(finding.kind.value)} by {escape(', '.join(finding.keys) or '?')}</td>"
+        f"<tr><td class=number>{i + 1}</td><td class=number>{finding.gain:.1f}</td>"
+        f"<td class=number>{finding.took:.1f}</td><td>{escape(operator(finding))}</td>"
         f"<td>{_linked(i, escape(finding.description) or 'tasks')}{_place(finding)}</td></tr>"
         for i, finding in enumerate(findings)
     )
     table = (
-        f"<p>Even tasks would save {gain:.0f} s in total.</p><table><tr><th class=number>to gain, s</th>"
+        f"<p>{escape(summary)}</p><table><tr><th></th><th class=number>to gain, s</th>"
         f"<th class=number>stage, s</th><th>operator</th><th>query</th></tr>{rows}</table>"
         if findings
         else "<p>No stage was uneven because of its keys.</p>"
@@ -51,6 +53,18 @@ def page(findings: Sequence[Finding], gain: Range, title: str) -> str:
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head>"
         f"<body><h1>Skew in {escape(title)}</h1>{table}{drawn}</body></html>"
     )
+
+
+def heading(number: int, finding: Finding) -> str:
+    """Return the first line of a finding: its operator, and what there is to gain."""
+    gain = f"{finding.gain:.1f} of {finding.took:.1f} s to gain" if finding.gain.high else "nothing to gain"
+    return f"{number}. {operator(finding)}: {gain}"
+
+
+def operator(finding: Finding) -> str:
+    """Return what a finding is about, such as ``window by customer``."""
+    keys = f" by {', '.join(finding.keys)}" if finding.keys else ""
+    return f"{finding.kind.value}{keys}"
 
 
 def _linked(i: int, text: str) -> str:
@@ -89,10 +103,11 @@ def _section(i: int, finding: Finding) -> str:
         *notes(finding),
         *(f"{count} times: {why}." for why, count in figures.failures.items()),
     ]
+    command = f" Next: <code>{escape(finding.command)}</code>" if finding.command else ""
     return (
-        f"<h2 id='f{i}'>{escape(finding.operator)} by {escape(', '.join(finding.keys) or '?')}</h2>"
+        f"<h2 id='f{i}'>{escape(heading(i + 1, finding))}</h2>"
         f"{escape(finding.description)}{_place(finding)}{_bars(figures)}<p>{escape(' '.join(sentences))}</p>"
-        f"<p class=advice>{escape(finding.advice)}.</p>"
+        f"<p class=advice>{escape(finding.advice)}.{command}</p>"
     )
 
 
@@ -106,6 +121,10 @@ def _bars(figures: TaskFigures) -> str:
         f"<title>{seconds:.1f} s</title></rect>"
         for i, seconds in enumerate(shown)
     )
+    of = f" of {figures.tasks:,}" if figures.tasks > len(shown) else ""
     return (
+        f"<figure><div class=axis><span>{shown[0]:.1f} s</span><span>0 s</span></div>"
         f"<svg viewBox='0 0 100 100' preserveAspectRatio='none' role=img aria-label='seconds of each task'>{bars}</svg>"
+        f"<figcaption>{counted(len(shown), 'task')}{of}, the slowest first; red: more than twice the median, "
+        f"{figures.median:.1f} s</figcaption></figure>"
     )

@@ -12,8 +12,8 @@ from ..tables import Printable, Table, counted
 from ..versioned_json import replace_file
 from .application import executions
 from .event_log import EventLog, EventLogError, event_logs
-from .findings import Finding, TaskFigures, findings
-from .page import notes, page
+from .findings import Finding, by_gain, findings
+from .page import heading, notes, page
 from .schedule import Range
 
 __all__ = ["Advice", "advise", "event_logs", "write_page"]
@@ -26,7 +26,7 @@ MAX_PRINTED = 20
 class Advice(Printable):
     """What was skewed in some applications, the largest gain first."""
 
-    _text_width = 160
+    _text_width = 80
 
     applications: int
     """How many logs were read."""
@@ -36,9 +36,15 @@ class Advice(Printable):
 
     @property
     def gain(self) -> Range:
-        """Seconds to gain, in all findings together."""
+        """Seconds that the advice saves, in all findings together."""
         gains = [finding.gain for finding in self.findings]
         return Range(sum(gain.low for gain in gains), sum(gain.high for gain in gains))
+
+    @property
+    def summary(self) -> str:
+        """What skew cost, and what the advice saves, as one sentence."""
+        lost = sum(finding.lost for finding in self.findings)
+        return f"Skew cost {lost:.0f} s; the advice saves {self.gain:.0f} s of it."
 
     def to_json(self) -> str:
         """Return everything as JSON."""
@@ -57,28 +63,27 @@ class Advice(Printable):
         if not self.findings:
             yield f"{logs} read: no stage was uneven because of its keys."
             return
-        yield f"{logs} read. Even tasks would save {self.gain:.0f} s in total."
-        yield Table(
-            [
-                (
-                    f"{finding.application} query {finding.execution}\n{finding.description}".strip(),
-                    f"{finding.kind.value} by {', '.join(finding.keys) or '?'}",
-                    f"{finding.took:.1f}",
-                    f"{finding.gain:.1f}",
-                    _slowest_by_median(finding.figures),
-                    f"{finding.figures.rows:.1f}",
-                )
-                for finding in self.findings[:MAX_PRINTED]
-            ],
-            ("query", "operator", "stage s", "to gain s", "slowest / median task s", "rows: slowest / others"),
-        )
-        for finding in self.findings[:MAX_PRINTED]:
-            place = f"{finding.application} query {finding.execution}, stage {finding.stage}"
-            yield " ".join([f"{place}: {finding.advice}.", *notes(finding)])
+        yield f"{logs} read. {self.summary}"
+        for number, finding in enumerate(self.findings[:MAX_PRINTED], 1):
+            yield f"\n{heading(number, finding)}"
+            yield Table(_facts(finding), wrapped=True)
 
 
-def _slowest_by_median(figures: TaskFigures) -> str:
-    return f"{'over ' * figures.unfinished}{figures.slowest:.1f} / {figures.median:.1f}"
+def _facts(finding: Finding) -> list[tuple[str, str]]:
+    figures = finding.figures
+    facts = [
+        ("query", f"{finding.application} query {finding.execution}, stage {finding.stage}"),
+        ("", finding.description),
+        (
+            "tasks",
+            f"the slowest of {figures.tasks} took {figures.slowest:.1f} s, the median {figures.median:.1f} s, with "
+            f"{figures.rows:.1f} times the rows of the others",
+        ),
+        *(("", note) for note in notes(finding)),
+        ("advice", f"{finding.advice}."),
+        ("next", finding.command),
+    ]
+    return [(name, value) for name, value in facts if value]
 
 
 def advise(
@@ -106,8 +111,7 @@ def advise(
             unreadable[str(log.path)] = str(error)
             if len(unreadable) == len(logs):
                 raise EventLogError.from_error(log.path, error) from error
-    found.sort(key=lambda finding: (not finding.failed, -finding.gain.high))
-    return Advice(len(logs) - len(unreadable), found, unreadable)
+    return Advice(len(logs) - len(unreadable), by_gain(found), unreadable)
 
 
 def write_page(advice: Advice, path: Path) -> None:
@@ -116,7 +120,7 @@ def write_page(advice: Advice, path: Path) -> None:
     Raises:
         SaltwiseValueError: the file cannot be written.
     """
-    text = page(advice.findings, advice.gain, counted(advice.applications, "Spark application"))
+    text = page(advice.findings, advice.summary, counted(advice.applications, "Spark application"))
     try:
         replace_file(path, text)
     except OSError as error:

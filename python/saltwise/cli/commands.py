@@ -260,7 +260,7 @@ def advise(
         screen.print(advised)
         if html is not None:
             screen.print(f"Page: {html}", highlight=False, soft_wrap=True)
-    if advised.findings:
+    if advised.gain.high:
         raise typer.Exit(1)
 
 

@@ -20,6 +20,9 @@ private[local] final class BatchSize(sample: KeySample, belowJoin: Boolean) {
   /** `None` if no row waits, `All` for which there is memory, or a number. */
   var rows: Int = All
 
+  /** Whether states stay when a batch leaves, because rows of their keys come after it. */
+  var statesStay = true
+
   /**
    * Chooses the size.
    *
@@ -27,17 +30,22 @@ private[local] final class BatchSize(sample: KeySample, belowJoin: Boolean) {
    */
   def choose(maxRows: Double, costs: StateCosts): Unit =
     // If hardly a row is in the sample, few keys have nearly all of them.
-    if (sample.coverage < Tenth) rows = if (costs.minRows == Never) None else All
-    else {
+    if (sample.coverage < Tenth) {
+      rows = if (costs.minRows == Never) None else All
+      statesStay = rows == All
+    } else {
       val known = for (level <- 0 until Levels; saved <- sample.of(level))
         yield size(level) -> costs.share(saved.combined, saved.states)
       val (fit, larger) = known.partition { case (n, _) => n <= maxRows }
       val all = larger.headOption.fold(ifKeysComeBack(maxRows, costs)) { case (_, share) => share }
       val best = (all +: fit.map(_._2)).min
+      val enough = fit.dropWhile { case (_, share) => share > (1 + Tenth) * best }
       rows =
         if (best > 1 - least) None
-        else fit.collectFirst { case (n, share) if share <= (1 + Tenth) * best => n.toInt }
-          .getOrElse(All)
+        else enough.headOption.fold(All) { case (n, _) => n.toInt }
+      // The next larger batch tells whether keys come back, if it is known.
+      statesStay = rows != None &&
+        !(enough.length > 1 && enough(1)._2 > (1 - Hardly) * enough.head._2)
     }
 
   /** The share for all of the memory, if old keys come back, and new ones come as they did. */
@@ -49,10 +57,13 @@ private[local] final class BatchSize(sample: KeySample, belowJoin: Boolean) {
 
 private[local] object BatchSize {
   /**
-   * The work of adding a row to a state, as a share of the cost of sending it: below a join, sums of
-   * four rows a key lose and sums of eight gain (benchmarks/joins.py).
+   * The work of adding a row to a state, as a share of the cost of sending it. Sums of four rows a
+   * key lose below a join, and sums of eight gain.
    */
   private val AddsRow = 2.0 / 3
+
+  /** If the next larger batch saves less than this more, keys hardly come back after a batch. */
+  private val Hardly = 0.02
 
   val None = 0
   val All: Int = Int.MaxValue

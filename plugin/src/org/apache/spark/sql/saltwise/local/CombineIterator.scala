@@ -199,7 +199,7 @@ private final class CombineIterator(
       if (before == BatchSize.None) sendIdle(HalfLife)
     } else if (before == BatchSize.None) nextLook = FirstLook
     else nextLook = math.min(nextLook, batchSize.rows)
-    if (batchSize.rows != BatchSize.All && states.others.size > 0) send(states.removeOthers())
+    if (!batchSize.statesStay && states.others.size > 0) send(states.removeOthers())
   }
 
   /** What takes more of the memory is sent: the batch, or the states. Returns whether any is. */
@@ -291,7 +291,7 @@ private final class CombineIterator(
       else math.max(fewKeys, CacheBytes / states.bytesOf(emptyBytes))
     batch.buckets.foreach { bucket => bucket.fetch(); bucket.removeRuns { (begin, end) =>
       val isHot = states.hot.size < room && 2 * room * (end - begin) >= waitingRows
-      val stays = isHot || !costs.statesGrow && batchSize.rows == BatchSize.All
+      val stays = isHot || !costs.statesGrow && batchSize.statesStay
       val isNew = !ended && end - begin >= minRows && stays
       if (states.others.size == 0 && !isNew) 0 else {
         val hash = bucket.hash(begin)
