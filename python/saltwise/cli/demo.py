@@ -1,220 +1,221 @@
-"""The demo: it groups real data by every strategy, and compares the loads of the workers and the answers."""
+"""The demo: queries on real data, with Spark alone and with Saltwise, and how long their tasks took."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import TYPE_CHECKING
 
 from .. import datasets
 from ..advise.schedule import makespan
-from ..spark.reports.audit import Audit, audit
-from ..spark.reports.explain import explain
-from ..spark.reports.loads import WorkerLoads, worker_loads
-from ..strategies import ROUTING
+from ..spark.reports.loads import measured_tasks
+from ..spark.session import confs
+from .picture import check_can_draw, draw_tasks
+from .terminal import progress_bar, quiet_session
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Row, SparkSession
-    from rich.table import Table
+    from rich.console import Console
 
-STRATEGIES = ("stock", "split", "local", *ROUTING)
-BEFORE, AFTER = "hash", "dchoices"
-"""The two strategies in the picture: all rows of a key on one worker, and D-Choices."""
+TOGGLE = "spark.saltwise.enabled"
+SIDES = {"Spark": {TOGGLE: "false"}, "Saltwise": {TOGGLE: "true"}}
+YEARS = 12
+"""How often the flights of a year come: four million rows take seconds on two cores."""
+GAINS = 1.05
+"""Times as fast from which on it is called a gain."""
 
 
 @dataclass(frozen=True)
 class Query:
-    """A GROUP BY of the demo. Its second column is count(*)."""
+    """A query of the demo."""
 
     title: str
     sql: str
-    table: str
-    key: str
-    """The key as a SQL expression."""
-
-    def hinted(self, strategy: str, partitions: int) -> str:
-        """Return the query with the hint for a strategy."""
-        if strategy == "stock":
-            return self.sql
-        hint = f"/*+ SKEW_GROUPBY({strategy}, 'partitions={partitions}') */"
-        return self.sql.replace("SELECT", f"SELECT {hint}", 1)
 
 
 QUERIES = (
     Query(
-        "Delays by carrier",
-        "SELECT carrier, count(*) AS n, median(dep_delay) AS median, percentile(dep_delay, 0.9) AS p90\n"
-        "FROM flights GROUP BY carrier",
-        table="flights",
-        key="carrier",
+        "A join and sums: miles and delays by airline and maker of the airplane",
+        "SELECT /*+ MERGE(planes) */ name, manufacturer, count(*) AS flights, sum(distance) AS miles, "
+        "avg(arr_delay) AS delay\n"
+        "FROM flights JOIN planes USING (tailnum) JOIN airlines USING (carrier) GROUP BY name, manufacturer",
     ),
     Query(
-        "Air time by quarter hours of delay, NULL if cancelled",
-        "SELECT dep_delay div 15 AS quarter, count(*) AS n, median(air_time) AS median\n"
-        "FROM flights GROUP BY dep_delay div 15",
-        table="flights",
-        key="dep_delay div 15",
+        "A running total: the flight with which each 100 million miles were reached",
+        "SELECT total div 100000000 AS milestone, min(number) AS flight\n"
+        "FROM (SELECT number, sum(distance) OVER (ORDER BY number) AS total FROM flights) GROUP BY milestone",
     ),
-    Query("Word counts of English", "SELECT word, count(*) AS n FROM words GROUP BY word", table="words", key="word"),
+    Query(
+        "A median and a set by airplane: its delays and its airports",
+        "SELECT tailnum, median(dep_delay) AS delay, size(collect_set(dest)) AS airports\n"
+        "FROM flights GROUP BY tailnum",
+    ),
+    Query(
+        "The same by word: where it stands in a text of English",
+        "SELECT word, median(position) AS middle, size(collect_set(position % 100)) AS places\nFROM text GROUP BY word",
+    ),
 )
-
-TIMED_QUERY = (
-    "SELECT word, count(*) AS n, median(position) AS middle, collect_set(position % 100) AS places\n"
-    "FROM text GROUP BY word"
-)
-"""A query that is large enough to show a difference of time on two cores."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The results of one query with every strategy."""
+    """What a query took on both sides. Each mapping has the keys of :data:`SIDES`."""
 
     query: Query
-    partitions: int
-    rows: int
-    keys: int
-    hot: Row
-    """The result row of the most frequent key."""
-    nulls: int
-    """Rows whose key is NULL."""
-    loads: dict[str, WorkerLoads[list[Any]]]
-    """The loads by strategy, in the round with the best time. For stock Spark they are the rows behind the states."""
-    differing: tuple[str, ...]
-    """Strategies whose answers differ from stock Spark's: none, unless there is a bug."""
-    auto: str
-    """What the strategy auto does with the query, and why."""
+    seconds: Mapping[str, float]
+    """Medians on this machine."""
+    stages: Mapping[str, list[list[int]]]
+    """Milliseconds of each task, by stage, in the plan for many cores."""
+    same: bool
+    """Whether the answers are the same."""
+
+
+def show(screen: Console, cores: int, out: Path, quick: bool) -> bool:
+    """Run every query on both sides, print the times, and draw the tasks; return whether the answers are the same.
+
+    Raises:
+        SaltwiseError: the picture cannot be drawn, or a package of the demo is missing.
+    """
+    check_can_draw(out)
+    rounds = 1 if quick else 3
+    outcomes = []
+    with progress_bar(screen) as progress, TemporaryDirectory(prefix="saltwise-", ignore_cleanup_errors=True) as folder:
+        task = progress.add_task("Reading the data", total=len(QUERIES) * runs(rounds))
+        tables = data(quick)
+        progress.update(task, description="Starting Spark")
+        with quiet_session() as spark:
+            for name, rows in tables.items():
+                datasets.as_dataframe(spark, rows, folder, name)
+            for query in QUERIES:
+                progress.update(task, description=query.title.split(":")[0])
+                outcome = run(spark, query, cores, rounds, step=lambda: progress.advance(task))
+                outcomes.append(outcome)
+                screen.print(query.title, style="bold", highlight=False)
+                screen.print(query.sql, style="dim", highlight=False)
+                screen.print(f"{lines(outcome, cores)}\n", highlight=False)
+    draw_tasks({outcome.query.title: outcome.stages for outcome in outcomes}, out)
+    screen.print(summary(outcomes), highlight=False)
+    screen.print(f"Picture: {out}", highlight=False, soft_wrap=True)
+    return all(outcome.same for outcome in outcomes)
 
 
 def data(quick: bool = False) -> dict[str, pa.Table]:
-    """Return the tables by name: flights, words, and a text with four times as many words.
-
-    There are a million words, or 100,000 if `quick`.
+    """Return the tables by name. If `quick`, the flights are those of one year, and the text is shorter.
 
     Raises:
         OptionalPackageError: a package of the demo cannot be imported.
     """
     import pyarrow as pa
 
-    rows = 100_000 if quick else 1_000_000
-    text = datasets.words(4 * rows)
-    text = text.append_column("position", pa.array(range(text.num_rows), pa.int64()))
-    return {"flights": datasets.flights(), "words": datasets.words(rows), "text": text}
+    flights = pa.concat_tables([datasets.flights()] * (1 if quick else YEARS))
+    text = datasets.words(400_000 if quick else 4_000_000)
+    return {
+        "flights": numbered(flights, "number"),
+        "planes": datasets.planes(),
+        "airlines": datasets.airlines(),
+        "text": numbered(text, "position"),
+    }
 
 
-def prepare(spark: SparkSession, tables: dict[str, pa.Table], folder: str, partitions: int) -> None:
-    """Write each table of :func:`data` to files in a folder, make a view of it, and set the shuffle partitions to n."""
-    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
-    for name, rows in tables.items():
-        datasets.as_dataframe(spark, rows, folder, name)
+def numbered(table: pa.Table, name: str) -> pa.Table:
+    """Return a table with one more column, the number of each row."""
+    import pyarrow as pa
 
-
-def run(
-    spark: SparkSession, query: Query, partitions: int, rounds: int = 2, step: Callable[[], object] = lambda: None
-) -> Outcome:
-    """Run a query with every strategy in turn, and compare the answers with stock Spark's.
-
-    Args:
-        spark: a classic session, after :func:`prepare`.
-        query: one of QUERIES.
-        partitions: n.
-        rounds: how often to run each strategy. The best time counts. Stock Spark first runs once without a clock.
-        step: is called after each run, 1 + rounds * len(STRATEGIES) times in all.
-    """
-    expected = spark.sql(query.sql).collect()
-    step()
-    loads: dict[str, WorkerLoads[list[Any]]] = {}
-    for _ in range(rounds):
-        for strategy in STRATEGIES:
-            load = worker_loads(spark, spark.sql(query.hinted(strategy, partitions)).collect)
-            loads[strategy] = min(loads.get(strategy, load), load, key=lambda load: load.seconds)
-            step()
-    by_key = spark.table(query.table).selectExpr(f"{query.key} AS key").repartition(partitions, "key")
-    reducers = worker_loads(spark, lambda: by_key.write.format("noop").mode("overwrite").save())
-    loads["stock"] = replace(loads["stock"], rows=reducers.rows)
-    rows = sum(row[1] for row in expected)
-    return Outcome(
-        query=query,
-        partitions=partitions,
-        rows=rows,
-        keys=len(expected),
-        hot=max(expected, key=lambda row: row[1]),
-        nulls=sum(row[1] for row in expected if row[0] is None),
-        loads=loads,
-        differing=tuple(s for s in STRATEGIES if Counter(loads[s].result or []) != Counter(expected)),
-        auto=explain(spark, query.sql, strategy="auto", partitions=partitions).reason,
-    )
+    return table.append_column(name, pa.array(range(table.num_rows), pa.int64()))
 
 
 def runs(rounds: int) -> int:
     """Return the number of runs that :func:`run` makes."""
-    return 1 + rounds * len(STRATEGIES)
+    return len(SIDES) * (rounds + 2)
 
 
-def heading(outcome: Outcome) -> str:
-    """Return one line about the data that were grouped."""
-    key, count = outcome.hot[0], outcome.hot[1]
-    nulls = f", NULL has {outcome.nulls / outcome.rows:.1%}" if outcome.nulls else ""
-    return (
-        f"{outcome.query.title}: {outcome.rows:,} rows, {outcome.keys:,} keys, {key!r} has "
-        f"{count / outcome.rows:.1%}{nulls}; n = {outcome.partitions} workers"
+def run(
+    spark: SparkSession, query: Query, cores: int, rounds: int = 3, step: Callable[[], object] = lambda: None
+) -> Outcome:
+    """Run a query on both sides by turns.
+
+    Each side runs once without a clock, then `rounds` times, and once more as a cluster would plan it.
+
+    Args:
+        spark: a classic session with the views.
+        query: one of QUERIES.
+        cores: those of the cluster.
+        rounds: how often the seconds of each side are taken.
+        step: is called after each run.
+    """
+    # The plan of a cluster: at least as many tasks as cores, in each stage.
+    planned = {
+        "spark.sql.shuffle.partitions": str(cores),
+        "spark.sql.files.minPartitionNum": str(cores),
+        "spark.sql.files.openCostInBytes": "0",
+        "spark.sql.adaptive.coalescePartitions.minPartitionNum": str(cores),
+    }
+
+    def answer(side: str, **more: str) -> list[Row]:
+        with confs(spark, SIDES[side] | more):
+            return spark.sql(query.sql).collect()
+
+    answers = {}
+    for side in SIDES:
+        answers[side] = Counter(answer(side))
+        step()
+    seconds: dict[str, list[float]] = {side: [] for side in SIDES}
+    for i in range(rounds):
+        for side in list(SIDES)[:: 1 if i % 2 else -1]:
+            started = perf_counter()
+            answer(side)
+            seconds[side].append(perf_counter() - started)
+            step()
+    stages = {}
+    for side in SIDES:
+        tasks = measured_tasks(spark, partial(answer, side, **planned))
+        stages[side] = [[task["milliseconds"] for task in stage] for stage in tasks]
+        step()
+    return Outcome(
+        query=query,
+        seconds={side: median(taken) for side, taken in seconds.items()},
+        stages=stages,
+        same=answers["Spark"] == answers["Saltwise"],
     )
 
 
-def table(outcome: Outcome) -> Table:
-    """Return the outcome as a table for the terminal."""
-    from rich.table import Table
+def lines(outcome: Outcome, cores: int) -> str:
+    """Return two lines: the seconds on this machine, and those of the measured tasks on more cores.
 
-    shown = Table("strategy")
-    for heading in ("max rows", "max/mean", "states", "seconds", f"on {outcome.partitions} cores"):
-        shown.add_column(heading, justify="right")
-    shown.add_column("answers", min_width=len("expected"))
-    for strategy, load in outcome.loads.items():
-        answers = "differ" if strategy in outcome.differing else "equal"
-        shown.add_row(
-            strategy,
-            f"{max(load.rows):,}",
-            f"{load.max_to_mean:.2f}",
-            f"{load.states:,}",
-            f"{load.seconds:.2f}",
-            f"{seconds_on(load, outcome.partitions):.2f}",
-            "expected" if strategy == "stock" and answers == "equal" else answers,
-            style="bold" if strategy == AFTER else "",
-        )
-    return shown
+    >>> tasks = {"Spark": [[50, 50]], "Saltwise": [[50]]}
+    >>> print(lines(Outcome(QUERIES[0], {"Spark": 3.0, "Saltwise": 1.5}, tasks, same=True), 50))  # doctest: +ELLIPSIS
+    on ... 3.00 s with Spark, 1.50 s with Saltwise: 2.0 times as fast
+    on 50 cores   0.05 s with Spark, 0.05 s with Saltwise: no gain
+    """
+    clusters = {side: sum(makespan(stage, cores) for stage in stages) for side, stages in outcome.stages.items()}
+    here = _line(os.cpu_count() or 1, outcome.seconds)
+    return f"{here}\n{_line(cores, clusters)}" + ("" if outcome.same else "\nThe answers differ.")
 
 
-def seconds_on(load: WorkerLoads[Any], cores: int) -> float:
-    """Return how long the measured tasks would take on this many cores, stage after stage, by list scheduling."""
-    return sum(makespan(stage, cores) for stage in load.stages)
-
-
-def timed_run(spark: SparkSession, rounds: int = 2) -> Audit:
-    """Run the timed query with ``auto`` and with stock Spark, in turn."""
-    return audit(TIMED_QUERY, spark, rounds)
-
-
-def times(timed: Audit) -> str:
-    """Return one line about the times of both sides."""
-    stock, ours = (round(seconds, 2) for seconds in timed.seconds)
-    line = f"{stock:.2f} s with stock Spark, {ours:.2f} s with auto, {ours / stock:.2f} times as long"
-    if not timed.same:
-        return f"{line}. The answers differ."
-    return f"{line}." if ours < stock else f"{line}: on this machine, auto gains nothing here."
+def _line(cores: int, seconds: Mapping[str, float]) -> str:
+    stock, ours = seconds["Spark"], seconds["Saltwise"]
+    times = stock / ours if ours else 1.0
+    if times >= GAINS:
+        verdict = f"{times:.1f} times as fast"
+    else:
+        verdict = "no gain" if times > 1 / GAINS else f"slower, {1 / times:.2f} times as long"
+    return f"{f'on {cores} cores':13} {stock:.2f} s with Spark, {ours:.2f} s with Saltwise: {verdict}"
 
 
 def summary(outcomes: list[Outcome]) -> str:
-    """Return a few sentences that explain the tables."""
-    differing = [f"{o.query.title} with {', '.join(o.differing)}" for o in outcomes if o.differing]
-    answers = (
-        f"Answers differ from stock Spark's: {'; '.join(differing)}."
-        if differing
-        else "All answers equal stock Spark's."
-    )
+    """Return a few sentences that say how the figures came about."""
+    differing = "; ".join(outcome.query.title for outcome in outcomes if not outcome.same)
+    answers = f"Answers differ: {differing}." if differing else "All answers are the same with Saltwise as without it."
     return (
-        f"{answers} For stock Spark, the rows are those behind the states that each reducer merges. "
-        f"Seconds were measured on one machine with {os.cpu_count()} cores, where one full worker costs little. In a "
-        "cluster, all other workers wait for it: the last column schedules the same tasks on one core for each worker."
+        f"{answers} The switch is spark.saltwise.enabled=true, and nothing else changes. The seconds of this machine "
+        "are medians of runs by turns. Those on more cores come from the measured tasks of one more run, scheduled "
+        "there stage by stage. The hint MERGE stands for a table that is too large to broadcast."
     )

@@ -1,20 +1,20 @@
-"""Draws the rows that each worker received, by key and with D-Choices."""
+"""Draws bars, before and after: the rows that each worker received, or the seconds of each task."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from .._optional import required_by
 from ..errors import SaltwiseValueError
-from .demo import AFTER, BEFORE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .demo import Outcome
+    from ..spark.reports.loads import WorkerLoads
 
-_COLOURS = {BEFORE: "#c8553d", AFTER: "#2a6f97"}
-_NAMES = {BEFORE: "by key (hash)", AFTER: "with D-Choices"}
+_COLOURS = ("#c8553d", "#2a6f97")
+"""Before, and after."""
 
 
 def check_can_draw(path: Path) -> None:
@@ -33,40 +33,66 @@ def check_can_draw(path: Path) -> None:
         raise SaltwiseValueError(f"folder of the picture is {str(path.parent)!r}; it must exist.")
 
 
-def draw_loads(outcomes: list[Outcome], path: Path) -> None:
-    """Draw the rows of every worker as bars: key grouping beside D-Choices, one row of charts for each query.
+def draw_loads(loads: Mapping[str, Mapping[str, WorkerLoads[Any]]], path: Path) -> None:
+    """Draw the rows of every worker as bars, one row of charts for each query.
 
     Args:
-        outcomes: results of :func:`saltwise.cli.demo.run`.
+        loads: of the strategies that are drawn, by title of the query and name.
         path: the file. Its suffix gives the format, such as ``.png`` or ``.svg``.
 
     Raises:
         SaltwiseError: :func:`check_can_draw` raises it.
     """
+    rows = {
+        title: {
+            f"{name}: the fullest has {load.max_to_mean:.2f} times the mean": load.rows for name, load in each.items()
+        }
+        for title, each in loads.items()
+    }
+    _draw(rows, "Rows that each worker received; the dashed line is the mean", "rows", "worker", path)
+
+
+def draw_tasks(stages: Mapping[str, Mapping[str, list[list[int]]]], path: Path) -> None:
+    """Draw the seconds of every task as bars, the longest first, one row of charts for each query.
+
+    Args:
+        stages: milliseconds of each task by stage, by title of the query and by side.
+        path: the file. Its suffix gives the format.
+
+    Raises:
+        SaltwiseError: :func:`check_can_draw` raises it.
+    """
+    tasks = {
+        title: {
+            f"{side}: the longest task takes {max(millis, default=0) / 1000:.2f} s, all of them "
+            f"{sum(millis) / 1000:.1f} s": [each / 1000 for each in sorted(millis, reverse=True)]
+            for side, millis in ((side, [task for stage in found for task in stage]) for side, found in each.items())
+        }
+        for title, each in stages.items()
+    }
+    _draw(tasks, "Seconds of each task; the dashed line is the mean", "seconds", "task, the longest first", path)
+
+
+def _draw(panels: Mapping[str, Mapping[str, Sequence[float]]], title: str, unit: str, bar: str, path: Path) -> None:
     check_can_draw(path)
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter
 
-    figure = Figure(figsize=(11, 0.6 + 2.6 * len(outcomes)), layout="constrained")
-    figure.suptitle("Rows that each worker received; the dashed line is the mean", fontsize=14)
-    bands = figure.subfigures(len(outcomes), 1, squeeze=False)[:, 0]
-    for band, outcome in zip(bands, outcomes, strict=True):
-        band.suptitle(outcome.query.title, x=0.01, ha="left", fontsize=11, fontweight="bold")
-        panels = band.subplots(1, 2, sharey=True)
-        for axes, strategy in zip(panels, (BEFORE, AFTER), strict=True):
-            load = outcome.loads[strategy]
-            axes.bar(range(len(load.rows)), load.rows, width=0.85, color=_COLOURS[strategy])
-            axes.axhline(load.mean, color="#333333", linewidth=1, linestyle=(0, (4, 3)))
-            axes.set_title(
-                f"{_NAMES[strategy]}: the fullest has {load.max_to_mean:.2f} times the mean",
-                fontsize=10,
-                color=_COLOURS[strategy],
-                loc="left",
-            )
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda rows, _: f"{rows:,.0f}"))
+    figure = Figure(figsize=(11, 0.6 + 2.6 * len(panels)), layout="constrained")
+    figure.suptitle(title, fontsize=14)
+    bands = figure.subfigures(len(panels), 1, squeeze=False)[:, 0]
+    for band, (name, sides) in zip(bands, panels.items(), strict=True):
+        band.suptitle(name, x=0.01, ha="left", fontsize=11, fontweight="bold")
+        charts = band.subplots(1, len(sides), sharey=True)
+        for axes, colour, (side, values) in zip(charts, _COLOURS, sides.items(), strict=True):
+            axes.bar(range(len(values)), values, width=0.85, color=colour)
+            mean = sum(values) / len(values) if values else 0
+            axes.axhline(mean, color="#333333", linewidth=1, linestyle=(0, (4, 3)))
+            axes.set_title(side, fontsize=10, color=colour, loc="left")
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.4g}"))
             axes.spines[["top", "right"]].set_visible(False)
             axes.tick_params(labelsize=8)
             axes.margins(x=0.01)
-            axes.set_xlabel("worker", fontsize=8)
-        panels[0].set_ylabel("rows", fontsize=8)
+            axes.set_xlabel(bar, fontsize=8)
+        charts[0].set_ylabel(unit, fontsize=8)
     figure.savefig(path, dpi=130)

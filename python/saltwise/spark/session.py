@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -205,10 +206,17 @@ def session_options(spark: SparkSession) -> dict[str, str]:
 def require_plugin(spark: SparkSession) -> None:
     """Raise PluginMissingError if the session has no plugin. The message says how to get it."""
     if not plugin_loaded(spark):
+        fitting = jar_path(spark.version)
+        for jar in _entries(spark.conf.get(_JARS, None)):
+            found = re.fullmatch(r"saltwise_(\d+\.\d+)\.jar", Path(jar).name)
+            if found and Path(jar).name != fitting.name:
+                raise PluginMissingError(
+                    f"{found[0]} is for Scala {found[1]}, and Spark {spark.version} has another: use {fitting}."
+                )
         raise PluginMissingError(
             "This session runs without the Saltwise extension: start it with "
             "saltwise.configure(SparkSession.builder).getOrCreate(), or with --jars "
-            f"{jar_path(spark.version)} --conf {_EXTENSIONS}={_with_extension(spark.conf.get(_EXTENSIONS, None))}."
+            f"{fitting} --conf {_EXTENSIONS}={_with_extension(spark.conf.get(_EXTENSIONS, None))}."
         )
 
 
