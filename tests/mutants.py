@@ -207,6 +207,20 @@ MUTANTS = [
         "e.filter",
         ("windows/test_slices.py",),
     ),
+    Mutant(
+        "a-slice-gets-rows-from-far",
+        f"{PLUGIN}/window/NearRows.scala",
+        ".takeRight(before))",
+        ".take(before))",
+        ("windows/test_slices.py",),
+    ),
+    Mutant(
+        "rows-that-tie-have-no-order",
+        f"{PLUGIN}/window/NearRows.scala",
+        "order :+ SortOrder(HashOfRow(input.head), Ascending)",
+        "order",
+        ("windows/test_slices.py",),
+    ),
     # join/
     Mutant(
         "the-condition-of-a-join-tells-no-keys",

@@ -16,6 +16,7 @@ from .spark.aggregators.protocol import Aggregator, aggregator
 from .spark.grouping.skew_groupby import SkewGroupedData, skew_groupby
 from .spark.moving_state.report import state_report
 from .spark.reports.audit import Audit, audit
+from .spark.reports.explain import Explanation, explain
 from .spark.reports.savings import Savings, savings
 from .spark.reports.skew_report import SkewReport, skew_report
 from .spark.reports.stream_metrics import SkewBatch, SkewListener, skew_batches
@@ -35,6 +36,7 @@ __all__ = [
     "Aggregator",
     "AggregatorError",
     "Audit",
+    "Explanation",
     "PlacementStore",
     "PluginMissingError",
     "SaltwiseError",
@@ -52,6 +54,7 @@ __all__ = [
     "audit",
     "check_aggregator",
     "configure",
+    "explain",
     "jar_path",
     "register",
     "register_aggregator",

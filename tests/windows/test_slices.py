@@ -48,8 +48,17 @@ QUERIES = {
     "an order of many types": "rank() OVER (ORDER BY g DESC NULLS LAST, s, d, day, price, t, id)",
     "nulls alone": "sum(g) OVER (ORDER BY IF(x > 1000, x, NULL)), rank() OVER (ORDER BY IF(x > 1000, x, NULL))",
     "a computed order": "sum(v) OVER (ORDER BY x % 10, upper(s))",
+    "lag and lead": "lag(v) OVER (ORDER BY id), lag(s, 3, 'none') OVER (ORDER BY id), lead(g, 100, -1) OVER (ORDER BY id)",
+    "lag over ties": "lag(x) OVER (ORDER BY x), lead(x, 2) OVER (ORDER BY x), lag(struct(d, s)) OVER (ORDER BY d, s)",
+    "short frames": "sum(d) OVER (ORDER BY id ROWS BETWEEN 3 PRECEDING AND CURRENT ROW), "
+    "avg(v) OVER (ORDER BY id ROWS BETWEEN 2 PRECEDING AND 2 FOLLOWING), "
+    "max(s) OVER (ORDER BY id ROWS BETWEEN 2 FOLLOWING AND 5 FOLLOWING), "
+    "count(g) FILTER (WHERE t) OVER (ORDER BY id ROWS BETWEEN 9 PRECEDING AND 4 PRECEDING), "
+    "stddev(price) OVER (ORDER BY id ROWS BETWEEN 50 PRECEDING AND 50 FOLLOWING), "
+    "sum(price) OVER (ORDER BY id ROWS BETWEEN CURRENT ROW AND CURRENT ROW)",
+    "short frames, descending": "sum(CAST(v AS INT)) OVER (ORDER BY g DESC NULLS LAST, id ROWS 2 PRECEDING)",
 }
-EVERYWHERE = {"row_number", "all ranks", "a running sum", "running extremes", "totals"}
+EVERYWHERE = {"lag and lead", "short frames", "row_number", "all ranks", "a running sum", "running extremes", "totals"}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -80,6 +89,11 @@ def test_windows_in_slices_give_the_same_answers(agree: Agree, name: str) -> Non
         over(QUERIES["totals beside running sums"], "readings WHERE x < 0"),
         over(QUERIES["totals"], "readings WHERE x < 0"),
         over(QUERIES["all ranks"], "readings WHERE id = 7"),
+        over(QUERIES["short frames"], "readings WHERE x < 0"),
+        over(QUERIES["short frames"], "readings WHERE id IN (7, 4000, 4001)"),
+        over(QUERIES["lag and lead"], "readings WHERE id % 150 = 0"),
+        # Each row is the one before some other row, so no row comes twice.
+        "SELECT count(l), count(DISTINCT l) FROM (SELECT lag(id) OVER (ORDER BY x) AS l FROM readings)",
         over("sum(v) OVER (ORDER BY x), rank() OVER (ORDER BY x)", "(SELECT * FROM readings UNION ALL TABLE readings)"),
         "SELECT x, rank() OVER (ORDER BY x), sum(id) OVER (ORDER BY x) FROM readings ORDER BY x, id LIMIT 100",
         "SELECT g, count(*), max(r) FROM (SELECT *, rank() OVER (ORDER BY x) AS r FROM readings) GROUP BY g",
@@ -91,6 +105,10 @@ def test_windows_in_slices_give_the_same_answers(agree: Agree, name: str) -> Non
         "no rows",
         "no rows and no order",
         "one row",
+        "no rows near",
+        "few rows near",
+        "slices shorter than what is near",
+        "rows that tie",
         "a union",
         "an order above",
         "a group by",
@@ -122,19 +140,42 @@ def test_in_any_order_the_answers_are_the_same(agree: Agree, order: list[tuple[s
 
 
 @pytest.mark.parametrize(
-    ("calls", "reason"),
+    "calls",
     [
-        ("lag(v) OVER (ORDER BY id)", "a function of this window cannot go on where the rows of another task ended"),
-        ("sum(d) OVER (ORDER BY id)", "a function of this window cannot go on where the rows of another task ended"),
-        ("avg(v) OVER ()", "a function of this window cannot go on where the rows of another task ended"),
-        (
-            "sum(v) OVER (ORDER BY id ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)",
-            "a function of this window cannot go on where the rows of another task ended",
-        ),
+        "sum(d) OVER (ORDER BY id)",
+        "avg(v) OVER ()",
+        "lag(v) OVER (ORDER BY id), rank() OVER (ORDER BY id)",
+        "lag(g) IGNORE NULLS OVER (ORDER BY id)",
+        "lag(v, 101) OVER (ORDER BY id)",
+        "max(v) OVER (ORDER BY id ROWS BETWEEN 101 PRECEDING AND CURRENT ROW)",
+        "max(v) OVER (ORDER BY id RANGE BETWEEN 2 PRECEDING AND CURRENT ROW)",
     ],
 )
-def test_what_cannot_go_on_from_a_state_stays_whole(agree: Agree, calls: str, reason: str) -> None:
+def test_what_neither_goes_on_from_a_state_nor_reads_near_rows_stays_whole(agree: Agree, calls: str) -> None:
+    reason = "a function of this window cannot go on where the rows of another task ended"
     assert f"left alone: {reason}\n" in agree.auto(over(calls))
+
+
+def test_a_frame_whose_sums_are_just_not_too_large_is_no_error(agree: Agree, with_conf: WithConf) -> None:
+    values = "IF(id % 2 = 0, -9223372036854775000, 9223372036854775000)"
+    with with_conf({"spark.sql.ansi.enabled": True}):
+        plan = agree.auto(over(f"sum({values}) OVER (ORDER BY id ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING)"))
+    assert "SkewWindow [" in plan
+
+
+@settings(max_examples=25)
+@given(
+    by=st.sampled_from(["x, id", "g DESC NULLS LAST, id", "s, id DESC", "d, s, id"]),
+    frame=st.tuples(st.integers(-100, 100), st.integers(-100, 100)).map(sorted),
+    rows=st.sampled_from([1, 2, 37, 900]),
+)
+def test_in_any_frame_the_answers_are_the_same(agree: Agree, by: str, frame: list[int], rows: int) -> None:
+    def end(n: int) -> str:
+        return f"{abs(n)} {'PRECEDING' if n < 0 else 'FOLLOWING'}"
+
+    ends = f"ROWS BETWEEN {end(frame[0])} AND {end(frame[1])}"
+    calls = f"lag(v, {frame[0]}) OVER (ORDER BY {by}), sum(d) OVER (ORDER BY {by} {ends}), max(s) OVER (ORDER BY {by} {ends})"
+    agree.auto(over(calls, f"readings WHERE id < {rows}"))
 
 
 def test_an_order_that_is_a_constant_stays_whole(agree: Agree) -> None:
@@ -168,7 +209,7 @@ def test_a_window_stays_as_it_is_with(spark: SparkSession, with_conf: WithConf, 
         assert "SkewWindow" not in explain(spark, over(QUERIES["rank"])).ours
 
 
-@pytest.mark.parametrize("name", ["all ranks", "totals beside running sums", "totals"])
+@pytest.mark.parametrize("name", ["all ranks", "totals beside running sums", "totals", "short frames"])
 def test_without_adaptive_execution_the_answers_are_the_same(agree: Agree, with_conf: WithConf, name: str) -> None:
     with with_conf({"spark.sql.adaptive.enabled": False}):
         assert "SkewWindow [" in agree.auto(over(QUERIES[name]) + " -- not adaptive")
@@ -191,7 +232,14 @@ def test_a_sum_that_overflows_in_a_slice_alone_is_no_error(agree: Agree, with_co
         assert "SkewWindow [" in agree.auto(over(calls))
 
 
-@pytest.mark.parametrize("calls", ["sum(10 / (v - 5)) OVER (ORDER BY id)", "max(10 / (v - 5)) OVER (ORDER BY id)"])
+@pytest.mark.parametrize(
+    "calls",
+    [
+        "sum(10 / (v - 5)) OVER (ORDER BY id)",
+        "max(10 / (v - 5)) OVER (ORDER BY id)",
+        "sum(id + 9223372036854770000) OVER (ORDER BY id ROWS 2 PRECEDING)",
+    ],
+)
 def test_an_error_is_that_of_spark(spark: SparkSession, with_conf: WithConf, calls: str) -> None:
     raised = []
     for enabled in (False, True):
@@ -219,9 +267,10 @@ def test_explain_says_that_a_window_runs_in_slices(spark: SparkSession) -> None:
     )
 
 
-def test_pandas_on_spark_gains_without_a_change_of_code(spark: SparkSession, agree: Agree) -> None:
-    def cumulated(session: SparkSession) -> Any:
+@pytest.mark.parametrize("call", ["cumsum", "cummax", "shift", "diff"])
+def test_pandas_on_spark_gains_without_a_change_of_code(spark: SparkSession, agree: Agree, call: str) -> None:
+    def called(session: SparkSession) -> Any:
         frame = session.table("readings").pandas_api(index_col="id")
-        return frame[["v"]].cumsum().to_spark(index_col="id")
+        return getattr(frame[["v"]], call)().to_spark(index_col="id")
 
-    assert "SkewWindow [" in agree.auto(cumulated)
+    assert "SkewWindow [" in agree.auto(called)

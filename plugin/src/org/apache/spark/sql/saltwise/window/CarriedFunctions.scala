@@ -11,10 +11,11 @@ import org.apache.spark.sql.types._
 /**
  * The functions of a window without PARTITION BY, in terms of its slices.
  *
- * Each slice begins with a row that carries states ([[SliceColumns]]). It is a copy of the slice's
- * first row, so the order takes both as equal. An aggregate merges the states into its own, and
- * goes on. Of a rank in the slice, the row itself is taken away, and the rows before the slice are
- * added.
+ * Most functions go on from states. Each slice begins with a row that carries states
+ * ([[SliceColumns]]). It is a copy of the slice's first row, so the order takes both as equal. An
+ * aggregate merges the states into its own, and goes on. Of a rank in the slice, the row itself is
+ * taken away, and the rows before the slice are added. Others read the rows near to each row, and
+ * each slice has those of its neighbours ([[NearRows]]).
  *
  * @param order the order of the window
  */
@@ -25,6 +26,8 @@ private[window] final class CarriedFunctions(order: Seq[SortOrder]) {
   private val aggregates = mutable.ArrayBuffer.empty[(AggregateExpression, Boolean)]
   private val inSlices = mutable.LinkedHashMap.empty[Expression, Alias]
   private var distinct = false
+  private var before, behind = 0
+  private var begins = false
 
   /** The windows that run in slices, once [[of]] has seen all functions. */
   def windows: Seq[NamedExpression] = {
@@ -36,11 +39,51 @@ private[window] final class CarriedFunctions(order: Seq[SortOrder]) {
     }.asInstanceOf[NamedExpression])
   }
 
-  def carried: Carried =
-    Carried(aggregates.map(_._1).toSeq, aggregates.map(_._2).toSeq, distinct)
+  /** @param input the columns of the window's input */
+  def carried(input: Seq[Attribute]): Carried = {
+    val near = if (readsNear) Some(NearRows(before, behind, order, input)) else None
+    Carried(aggregates.map(_._1).toSeq, aggregates.map(_._2).toSeq, distinct, near)
+  }
+
+  private def readsNear: Boolean = before > 0 || behind > 0
+
+  /** Whether some functions begin with states, and others read near rows. */
+  def differ: Boolean = readsNear && begins
 
   /** The result of a function, in terms of its window in slices. None if there is no way. */
-  def of(function: Expression, frame: WindowFrame): Option[Expression] = (function, frame) match {
+  def of(function: Expression, frame: WindowFrame): Option[Expression] = {
+    val found = goingOn(function, frame)
+    begins ||= found.isDefined
+    found.orElse(amongNear(function, frame))
+  }
+
+  /**
+   * A function that reads some rows before a row and behind it, by their number.
+   *
+   * The frames of rows that come from another slice lack rows. What is left is the beginning of a
+   * frame of stock Spark, which adds its rows in order, so no sum overflows that does not there.
+   */
+  private def amongNear(function: Expression, frame: WindowFrame): Option[Expression] = {
+    val mayRead = function match {
+      case lag: Lag => !lag.ignoreNulls
+      case lead: Lead => !lead.ignoreNulls
+      case aggregate: AggregateExpression =>
+        aggregate.deterministic && !aggregate.exists(_.isInstanceOf[UserDefinedExpression])
+      case _ => false
+    }
+    frame match {
+      case SpecifiedWindowFrame(RowFrame, Rows(from), Rows(to))
+          if mayRead && order.nonEmpty && from >= -MaxNear && to <= MaxNear =>
+        before = math.max(before, -from)
+        behind = math.max(behind, to)
+        Some(inSlice(function, frame))
+      case _ => None
+    }
+  }
+
+  /** A function that goes on from the states of the slices before. */
+  private def goingOn(
+      function: Expression, frame: WindowFrame): Option[Expression] = (function, frame) match {
     case (_: RowNumber, _) => Some(asInt(rowNumber))
     case (_: Rank, _) => Some(asInt(rank))
     case (_: DenseRank, _) =>
@@ -111,6 +154,18 @@ private object CarriedFunctions {
   private val UpToCurrentRow = SpecifiedWindowFrame(RowFrame, UnboundedPreceding, CurrentRow)
   private val UpToPeers = SpecifiedWindowFrame(RangeFrame, UnboundedPreceding, CurrentRow)
   private val one = Literal(1L)
+
+  /** The most rows before or behind a row that are near. Each task sends them to the driver. */
+  private val MaxNear = 100
+
+  /** An end of a frame of rows: how many rows behind the current one it is. */
+  private object Rows {
+    def unapply(end: Expression): Option[Int] = end match {
+      case CurrentRow => Some(0)
+      case rows if rows.foldable => Option(rows.eval()).collect { case n: Int => n }
+      case _ => None
+    }
+  }
 
   private def long(e: Expression): Expression = Cast(e, LongType)
   private def double(e: Expression): Expression = Cast(e, DoubleType)

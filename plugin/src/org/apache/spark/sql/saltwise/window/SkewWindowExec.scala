@@ -16,7 +16,8 @@ import org.apache.spark.sql.types.DataType
  * Lets a window run in slices. The rows of a task are a slice: a range of the order, or the rows
  * that a task reads where there is no order. The map tasks count the rows of each slice and make
  * the states of its aggregates, so the driver knows where each slice begins. A slice comes out
- * sorted, behind a row that carries the states of others ([[Carried]]).
+ * sorted, behind a row that carries the states of others ([[Carried]]), or between the rows of its
+ * neighbours that its functions read ([[NearRows]]).
  *
  * Where a range ends is a value of the order, fixed on the driver. So rows that the order takes as
  * equal are in one slice, and a task that runs again has the same rows.
@@ -60,7 +61,9 @@ final case class SkewWindowExec(
     if (order.nonEmpty) {
       // Without adaptive execution, the map tasks have not run yet.
       if (sent.isZero) rows.mapPartitions(_ => Iterator[Int]()).count()
-      try sent.slices(rows.getNumPartitions, states) catch { case NonFatal(_) => Failed }
+      try sent.slices(rows.getNumPartitions, states, carried.near) catch {
+        case NonFatal(_) => Failed
+      }
     } else {
       val (carry, input) = (carried, child.output)
       rows.mapPartitions { rows =>
@@ -87,7 +90,7 @@ final case class SkewWindowExec(
     val total = slices.map(_.rows).sum
     val begins = slices.map(_.rows).scanLeft(0L)(_ + _).zip(distinct.scanLeft(0L)(_ + _))
       .zip(states).map { case ((before, distinct), state) => Begin(before, distinct, total, state) }
-    withColumns(ordered, begins)
+    withColumns(ordered, begins, carried.near.map(_.around(slices.map(_.edges))))
   }
 
   /** What stock Spark does: one task has all rows. */
@@ -97,14 +100,19 @@ final case class SkewWindowExec(
     val whole = sorted(RDDScanExec(child.output, rows.coalesce(1), "Slices"))
     // The other tasks have no rows.
     val others = sparkContext.parallelize(Seq.empty[InternalRow], rows.getNumPartitions)
-    withColumns(whole.union(others), Seq(Begin(0, 0, total, states.bytes(states.empty()))))
+    withColumns(whole.union(others), Seq(Begin(0, 0, total, states.bytes(states.empty()))), None)
   }
 
   private def sorted(rows: SparkPlan): RDD[InternalRow] =
-    if (order.isEmpty) rows.execute() else SortExec(order, global = false, rows).execute()
+    if (order.isEmpty) rows.execute()
+    else SortExec(carried.near.fold(order)(_.total), global = false, rows).execute()
 
-  private def withColumns(rows: RDD[InternalRow], begins: Seq[Begin]): RDD[InternalRow] = {
-    val types = (child.output ++ added).map(_.dataType).toArray
+  private def withColumns(
+      rows: RDD[InternalRow],
+      begins: Seq[Begin],
+      around: Option[Seq[(NearRows.Rows, NearRows.Rows)]]): RDD[InternalRow] = {
+    val (types, width) = ((child.output ++ added).map(_.dataType).toArray, child.output.length)
+    val near = around.map(_.toArray)
     val columnsOf = begins.zipWithIndex.map { case (Begin(before, distinct, total, state), i) =>
       (columns.values(added, i, false, before, distinct, total, state),
         columns.values(added, i, true, before, distinct, total, null))
@@ -112,7 +120,14 @@ final case class SkewWindowExec(
     rows.mapPartitionsWithIndex { (number, rows) =>
       if (!rows.hasNext) rows else {
         val (carries, isRow) = columnsOf(number)
-        new SliceRows(rows, carries, isRow, types)
+        val first = rows.next()
+        val (leading, trailing) = near.fold((Seq(first), Seq.empty[InternalRow])) { ofSlices =>
+          val (before, behind) = ofSlices(number)
+          (before.map(NearRows.row(_, width)), behind.map(NearRows.row(_, width)))
+        }
+        val both = new WithColumns(types)
+        leading.iterator.map(both(_, carries)) ++ Iterator(first).map(both(_, isRow)) ++
+          rows.map(both(_, isRow)) ++ trailing.iterator.map(both(_, carries))
       }
     }
   }
@@ -132,7 +147,7 @@ final case class SkewWindowExec(
 }
 
 private object SkewWindowExec {
-  private val Failed = Seq(SentSlice(0, null))
+  private val Failed = Seq(SentSlice(0, null, SentSlice.NoEdges))
 
   /** How many values of the order sorted rows have. */
   def distinctIn(
@@ -152,31 +167,11 @@ private object SkewWindowExec {
   /** Where a slice begins: the rows and values before it, all rows, and the states of others. */
   final case class Begin(before: Long, distinct: Long, total: Long, state: Array[Byte])
 
-  /**
-   * The rows of a slice, with its columns, behind the row that carries the states.
-   *
-   * @param carries the columns of the first row
-   * @param isRow   those of the others
-   */
-  private final class SliceRows(
-      rows: Iterator[InternalRow], carries: InternalRow, isRow: InternalRow, types: Array[DataType])
-    extends Iterator[InternalRow] {
-
-    private val withColumns = UnsafeProjection.create(types)
+  /** Adds the columns of a slice to its rows. */
+  private final class WithColumns(types: Array[DataType]) {
+    private val project = UnsafeProjection.create(types)
     private val both = new JoinedRow
-    private var first = rows.next()
-    private var begun = false
 
-    override def hasNext: Boolean = first != null || rows.hasNext
-
-    override def next(): InternalRow =
-      if (!begun) {
-        begun = true
-        withColumns(both(first, carries))
-      } else if (first != null) {
-        val row = withColumns(both(first, isRow))
-        first = null
-        row
-      } else withColumns(both(rows.next(), isRow))
+    def apply(row: InternalRow, columns: InternalRow): InternalRow = project(both(row, columns))
   }
 }

@@ -44,8 +44,9 @@ object SliceWindows extends Rule[LogicalPlan] {
     }.asInstanceOf[NamedExpression])
     val rows = window.child
     if (rows.stats.sizeInBytes <= conf.getConf(SaltwiseConf.SmallInput)) window
-    else if (results.exists(WindowExpression.hasWindowExpression)) left(window, OtherFunctions)
-    else reasonToLeave(window, functions.carried).fold(
+    else if (results.exists(WindowExpression.hasWindowExpression) || functions.differ) {
+      left(window, OtherFunctions)
+    } else reasonToLeave(window, functions.carried(rows.output)).fold(
       inSlices(window, functions, results))(left(window, _))
   }
 
@@ -66,12 +67,12 @@ object SliceWindows extends Rule[LogicalPlan] {
       functions: CarriedFunctions,
       results: Seq[NamedExpression]): LogicalPlan = {
     val (order, rows, columns) = (window.orderSpec, window.child, functions.columns)
-    val windows = functions.windows
+    val (windows, carried) = (functions.windows, functions.carried(rows.output))
     val added = columns.in(
       AttributeSet(results ++ windows) ++ AttributeSet(Seq(columns.slice, columns.isRow)))
     val n = slicesOf(rows)
     val slices =
-      WindowSlices(order, functions.carried, columns, added, cutsOf(order, rows, n), n, rows)
+      WindowSlices(order, carried, columns, added, cutsOf(order, rows, n), n, rows)
     val overSlices = window.copy(
       windowExpressions = windows, partitionSpec = Seq(columns.slice), child = slices)
     Project(rows.output ++ results, Filter(columns.isRow, overSlices))

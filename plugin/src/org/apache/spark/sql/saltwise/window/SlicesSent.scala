@@ -4,15 +4,20 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow}
 import org.apache.spark.util.AccumulatorV2
 
 /**
  * Rows of a slice.
  *
  * @param state the states of its aggregates; null if an argument or a sum of some rows failed
+ * @param edges the rows that the slices before it and behind it may read
  */
-private[window] final case class SentSlice(rows: Long, state: Array[Byte])
+private[window] final case class SentSlice(rows: Long, state: Array[Byte], edges: Edges)
+
+private[window] object SentSlice {
+  val NoEdges: Edges = Edges(Nil, Nil)
+}
 
 /**
  * What each map task sent to each slice. A task that runs again sends the same rows, so it takes
@@ -22,12 +27,16 @@ final class SlicesSent extends AccumulatorV2[(Int, Seq[SentSlice]), Map[Int, Seq
   private var tasks = Map.empty[Int, Seq[SentSlice]]
 
   /** The sums of all tasks. */
-  private[window] def slices(n: Int, states: SliceStates): Seq[SentSlice] = {
+  private[window] def slices(
+      n: Int, states: SliceStates, near: Option[NearRows]): Seq[SentSlice] = {
     val sent = tasks.values.toSeq
     (0 until n).map { i =>
-      val ofTasks = sent.map(_(i).state)
+      val parts = sent.map(_(i))
+      val ofTasks = parts.map(_.state)
       SentSlice(
-        sent.map(_(i).rows).sum, if (ofTasks.contains(null)) null else states.merged(ofTasks))
+        parts.map(_.rows).sum,
+        if (ofTasks.contains(null)) null else states.merged(ofTasks),
+        near.fold(SentSlice.NoEdges)(_.merged(parts.map(_.edges))))
     }
   }
 
@@ -60,18 +69,23 @@ private[window] final class SlicesOfTask(n: Int, carried: Carried, input: Seq[At
   private val states = new SliceStates(carried.aggregates, input)
   private val rows = new Array[Long](n)
   private val ofSlices = Array.fill(n)(states.empty())
+  private val edges = carried.near.map(near => Array.fill(n)(near.edges()))
   private val countsOnly = carried.aggregates.isEmpty
   private var failed = false
 
   /** Adds a row. Stock Spark might never see one that fails, so this is not the place to say so. */
   def add(slice: Int, row: InternalRow): Unit = {
     rows(slice) += 1
+    edges.foreach(_(slice).add(row.asInstanceOf[UnsafeRow]))
     if (!countsOnly && !failed) {
       try states.add(ofSlices(slice), row) catch { case NonFatal(_) => failed = true }
     }
   }
 
   def all: Seq[SentSlice] = rows.indices.map { i =>
-    SentSlice(rows(i), if (failed) null else states.bytes(ofSlices(i)))
+    SentSlice(
+      rows(i),
+      if (failed) null else states.bytes(ofSlices(i)),
+      edges.fold(SentSlice.NoEdges)(_(i).all))
   }
 }

@@ -55,9 +55,13 @@ object SliceColumns {
  * @param ofAll      for each of them, whether a slice gets the state of all other slices, and not
  *                   only that of the slices before it
  * @param distinct   whether the distinct values of the order are counted
+ * @param near       the rows of other slices that a slice gets. Then there is nothing else.
  */
 final case class Carried(
-    aggregates: Seq[AggregateExpression], ofAll: Seq[Boolean], distinct: Boolean) {
+    aggregates: Seq[AggregateExpression],
+    ofAll: Seq[Boolean],
+    distinct: Boolean,
+    near: Option[NearRows]) {
 
   /** The columns that the aggregates read. */
   def read: Seq[Attribute] = AttributeSet(aggregates.flatMap(_.references)).toSeq

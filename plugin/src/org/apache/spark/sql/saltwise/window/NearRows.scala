@@ -1,0 +1,100 @@
+package org.apache.spark.sql.saltwise.window
+
+import java.util.PriorityQueue
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenFallback, LazilyGeneratedOrdering}
+import org.apache.spark.sql.saltwise.plan.StateFields
+import org.apache.spark.sql.saltwise.routing.RepeatableOrderExec
+import org.apache.spark.sql.types.{DataType, LongType}
+
+/**
+ * The rows near to a row that its functions read: those of lag, lead, and short frames of rows. A
+ * slice gets the last rows before it and the first rows behind it, and they leave it again.
+ *
+ * Rows that the order takes as equal have an order here too, by a hash of their bytes. So it is the
+ * same everywhere which rows are the last ones. Rows with the same hash are taken as the same.
+ *
+ * @param before the most rows before a row that are read
+ * @param behind the most rows behind it
+ * @param order  the order of the window
+ * @param input  the columns of a row
+ */
+final case class NearRows(before: Int, behind: Int, order: Seq[SortOrder], input: Seq[Attribute]) {
+  import NearRows.Rows
+
+  /** The order of the window, in which no rows are equal that differ. */
+  def total: Seq[SortOrder] = order :+ SortOrder(HashOfRow(input.head), Ascending)
+
+  @transient private lazy val ordering = new LazilyGeneratedOrdering(total, input)
+
+  /** Collects the rows of a slice that its neighbours may read. */
+  def edges(): EdgesOfSlice = new EdgesOfSlice(before, behind, ordering)
+
+  /** The first and the last rows of a slice, if these are those of some of its parts. */
+  def merged(parts: Seq[Edges]): Edges = Edges(
+    sorted(parts.flatMap(_.first)).take(behind), sorted(parts.flatMap(_.last)).takeRight(before))
+
+  /** For each slice, the rows before it and those behind it. */
+  def around(slices: Seq[Edges]): Seq[(Rows, Rows)] = {
+    val earlier = slices.scanLeft(Seq.empty: Rows) { (rows, slice) =>
+      (rows ++ slice.last).takeRight(before)
+    }
+    val later = slices.scanRight(Seq.empty: Rows) { (slice, rows) =>
+      (slice.first ++ rows).take(behind)
+    }
+    earlier.zip(later.tail)
+  }
+
+  private def sorted(rows: Rows): Rows =
+    rows.map(NearRows.row(_, input.length)).sorted(ordering).map(_.getBytes)
+}
+
+private[window] object NearRows {
+  type Rows = Seq[Array[Byte]]
+
+  def row(bytes: Array[Byte], columns: Int): UnsafeRow = StateFields.row(bytes, columns)
+}
+
+/**
+ * A hash of all bytes of the row over which it is evaluated.
+ *
+ * @param child any of the columns: generated code gives no row to an expression without children
+ */
+private[window] final case class HashOfRow(child: Expression)
+  extends UnaryExpression with CodegenFallback {
+  override def nullable: Boolean = false
+  override def dataType: DataType = LongType
+  override def eval(row: InternalRow): Any =
+    RepeatableOrderExec.contentHash(row.asInstanceOf[UnsafeRow])
+  override protected def withNewChildInternal(c: Expression): HashOfRow = copy(child = c)
+}
+
+/** The first and the last rows of a slice, in their order. */
+final case class Edges(first: Seq[Array[Byte]], last: Seq[Array[Byte]])
+
+/** Keeps the first and the last of the rows that a task sends to a slice. */
+private[window] final class EdgesOfSlice(
+    before: Int, behind: Int, ordering: Ordering[InternalRow]) {
+  private val last = new PriorityQueue[UnsafeRow](ordering)
+  private val first = new PriorityQueue[UnsafeRow](ordering.reverse)
+
+  def add(row: UnsafeRow): Unit = {
+    keep(last, before, row)
+    keep(first, behind, row)
+  }
+
+  /** Keeps a row in place of the one that is on top, if it is further from it than the others. */
+  private def keep(rows: PriorityQueue[UnsafeRow], n: Int, row: UnsafeRow): Unit =
+    if (rows.size < n) rows.add(row.copy())
+    else if (n > 0 && rows.comparator.compare(row, rows.peek) > 0) {
+      rows.poll()
+      rows.add(row.copy())
+    }
+
+  def all: Edges = Edges(bytes(first), bytes(last))
+
+  private def bytes(rows: PriorityQueue[UnsafeRow]): Seq[Array[Byte]] =
+    rows.toArray(Array.empty[UnsafeRow]).toSeq.map(_.getBytes)
+}
