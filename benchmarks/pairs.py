@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from rich.table import Table
 
 from saltwise import jar_path
+from saltwise.spark.session import confs as with_confs
 
 Sides = Mapping[str, Mapping[str, str]]
 
@@ -35,6 +36,14 @@ SIDES = {"stock": {TOGGLE: "false"}, "auto": {TOGGLE: "true"}}
 """The confs of each side."""
 BYPASS = {"stock": {TOGGLE: "false", BYPASSES: "true"}, "auto": {TOGGLE: "true", BYPASSES: "false"}}
 """All rows are sent as they are, instead of stock Spark's partial aggregates."""
+CLUSTER = {
+    "spark.sql.shuffle.partitions": "128",
+    "spark.sql.leafNodeDefaultParallelism": "128",
+    "spark.sql.files.minPartitionNum": "128",
+    "spark.sql.files.openCostInBytes": "0",
+    "spark.sql.adaptive.coalescePartitions.minPartitionNum": "128",
+}
+"""The confs with which two cores plan as 128 do: as many tasks in each stage as there are files and partitions."""
 
 
 @dataclass(frozen=True)
@@ -147,11 +156,8 @@ def choose(spark: SparkSession, confs: Mapping[str, str]) -> None:
 
 def run_on(spark: SparkSession, confs: Mapping[str, str], query: str) -> Run:
     """Run a query once with the confs of a side, and return what Spark's metrics tell."""
-    choose(spark, confs)
-    ran = run_measured(spark, lambda: spark.sql(query).write.format("noop").mode("overwrite").save())
-    for conf in confs:
-        spark.conf.unset(conf)
-    return ran
+    with with_confs(spark, dict(confs)):
+        return run_measured(spark, lambda: spark.sql(query).write.format("noop").mode("overwrite").save())
 
 
 def cold_pair(name: str, seconds: dict[str, list[float]]) -> Pair:

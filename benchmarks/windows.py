@@ -19,10 +19,11 @@ import numpy as np
 import pyarrow as pa
 from cells import makespans
 from common import RESULTS, console, parquet_folder, session, write_csv
-from pairs import SIDES, choose, measured
+from pairs import CLUSTER, SIDES, measured
 from pyspark.sql import SparkSession
 
 from saltwise.spark.reports.loads import measured_tasks
+from saltwise.spark.session import confs as with_confs
 
 KEYS = 5_000
 FILES = 4
@@ -115,11 +116,9 @@ def line(found: Found) -> str:
 
 def tasks_of(spark: SparkSession, query: str, confs: dict[str, str]) -> list[list[int]]:
     """Return the milliseconds of the tasks of each stage, of the second of two runs."""
-    choose(spark, confs)
-    for _ in range(2):
-        tasks = measured_tasks(spark, lambda: spark.sql(query).write.format("noop").mode("overwrite").save())
-    for conf in confs:
-        spark.conf.unset(conf)
+    with with_confs(spark, {**confs, **CLUSTER}):
+        for _ in range(2):
+            tasks = measured_tasks(spark, lambda: spark.sql(query).write.format("noop").mode("overwrite").save())
     return [[task["milliseconds"] for task in stage] for stage in tasks]
 
 

@@ -216,9 +216,9 @@ MUTANTS = [
     ),
     Mutant(
         "rows-that-tie-have-no-order",
-        f"{PLUGIN}/window/NearRows.scala",
-        "order :+ SortOrder(HashOfRow(input.head), Ascending)",
-        "order",
+        f"{PLUGIN}/window/SkewWindowExec.scala",
+        "near.inOrder(rows, counts(number), edges(number)).map",
+        "rows.map",
         ("windows/test_slices.py",),
     ),
     # join/

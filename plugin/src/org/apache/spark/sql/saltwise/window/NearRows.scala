@@ -2,6 +2,8 @@ package org.apache.spark.sql.saltwise.window
 
 import java.util.PriorityQueue
 
+import scala.collection.mutable
+
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenFallback, LazilyGeneratedOrdering}
@@ -24,10 +26,10 @@ import org.apache.spark.sql.types.{DataType, LongType}
 final case class NearRows(before: Int, behind: Int, order: Seq[SortOrder], input: Seq[Attribute]) {
   import NearRows.Rows
 
-  /** The order of the window, in which no rows are equal that differ. */
-  def total: Seq[SortOrder] = order :+ SortOrder(HashOfRow(input.head), Ascending)
-
-  @transient private lazy val ordering = new LazilyGeneratedOrdering(total, input)
+  /** The order of the window, and one in which no rows are equal that differ. */
+  @transient private lazy val ofWindow = new LazilyGeneratedOrdering(order, input)
+  @transient private lazy val ordering =
+    new LazilyGeneratedOrdering(order :+ SortOrder(HashOfRow(input.head), Ascending), input)
 
   /** Collects the rows of a slice that its neighbours may read. */
   def edges(): EdgesOfSlice = new EdgesOfSlice(before, behind, ordering)
@@ -47,14 +49,37 @@ final case class NearRows(before: Int, behind: Int, order: Seq[SortOrder], input
     earlier.zip(later.tail)
   }
 
-  private def sorted(rows: Rows): Rows =
-    rows.map(NearRows.row(_, input.length)).sorted(ordering).map(_.getBytes)
+  /**
+   * The rows of a slice so that its first and last ones are those that its neighbours have. The
+   * order of the window may take some rows of its edges as equal to others.
+   *
+   * @param rows  the rows in the order of the window
+   * @param count how many there are
+   */
+  def inOrder(rows: Iterator[InternalRow], count: Long, edges: Edges): Iterator[InternalRow] =
+    if (count <= before + behind) rows.map(_.copy()).toArray.sorted(ordering).iterator
+    else {
+      val (first, last) = (toRows(edges.first), toRows(edges.last))
+      val waiting = mutable.Map.empty[InternalRow, Int]
+      (first ++ last).foreach(row => waiting(row) = waiting.getOrElse(row, 0) + 1)
+      def mayWait(row: InternalRow): Boolean =
+        first.lastOption.exists(ofWindow.compare(row, _) <= 0) ||
+          last.headOption.exists(ofWindow.compare(row, _) >= 0)
+      def waits(row: InternalRow): Boolean = mayWait(row) && {
+        val left = waiting.getOrElse(row, 0)
+        if (left > 0) waiting(row) = left - 1
+        left > 0
+      }
+      first.iterator ++ rows.filterNot(waits) ++ last.iterator
+    }
+
+  def toRows(rows: Rows): Seq[UnsafeRow] = rows.map(StateFields.row(_, input.length))
+
+  private def sorted(rows: Rows): Rows = toRows(rows).sorted(ordering).map(_.getBytes)
 }
 
 private[window] object NearRows {
   type Rows = Seq[Array[Byte]]
-
-  def row(bytes: Array[Byte], columns: Int): UnsafeRow = StateFields.row(bytes, columns)
 }
 
 /**

@@ -17,9 +17,10 @@ import org.apache.spark.util.random.XORShiftRandom
 /**
  * The values of an order where n ranges of about as many rows begin, from a sample of all rows.
  *
- * Each row draws a number, and the rows with the smallest are the sample. So samples of tasks are
- * merged as if one task had drawn. With s rows for each range, the rows of a range have a standard
- * deviation of 1 / sqrt(s) of their mean.
+ * Each task draws a sample of its rows, and each row of a sample stands for as many rows. With s
+ * rows for each range, the rows of a range have a standard deviation of 1 / sqrt(s) of their mean.
+ * A task draws three times its share of the sample, as in Spark's range partitioning, since some
+ * tasks have more rows than others.
  */
 final case class OrderCuts(
     order: Seq[Expression],
@@ -30,14 +31,17 @@ final case class OrderCuts(
   extends TypedImperativeAggregate[OrderSample] {
 
   @transient private lazy val project = UnsafeProjection.create(order)
-  private def size = OrderCuts.RowsOfRange * ranges
+  private def size: Int = {
+    val tasks = Option(TaskContext.get()).fold(1)(_.numPartitions())
+    math.max(OrderCuts.RowsOfTask, 3 * OrderCuts.RowsOfRange * ranges / tasks)
+  }
 
   override def children: Seq[Expression] = order
   override def nullable: Boolean = false
   override def dataType: DataType = BinaryType
   override def prettyName: String = "order_cuts"
 
-  override def createAggregationBuffer(): OrderSample = new OrderSample(size)
+  override def createAggregationBuffer(): OrderSample = new OrderSample(size, Nil)
 
   override def update(sample: OrderSample, row: InternalRow): OrderSample = {
     if (sample.draws()) sample.add(project(row).getBytes.clone())
@@ -48,21 +52,26 @@ final case class OrderCuts(
 
   override def eval(sample: OrderSample): Any = {
     val ordering = OrderCuts.ordering(directions, order.map(_.dataType))
-    val rows = sample.rows.map(StateFields.row(_, order.length)).sorted(ordering)
-    val cuts = (1 until ranges).map(i => rows.length * i / ranges).filter(_ > 0).map(rows(_))
+    val rows = sample.weighted.map { case (weight, bytes) =>
+      (StateFields.row(bytes, order.length), weight)
+    }.sortBy(_._1: InternalRow)(ordering)
+    val total = rows.map(_._2).sum
+    // The rows that are before each row of the sample; a cut is where a range is full.
+    val before = rows.scanLeft(0.0)(_ + _._2).init
+    val ranks = before.map(rows => (rows * ranges / total).toInt)
+    val cuts = rows.zip(ranks).zip(0 +: ranks).collect {
+      case (((row, _), rank), last) if rank > last => row
+    }
     val distinct = cuts.headOption ++ cuts.zip(cuts.drop(1)).collect {
       case (one, next) if ordering.compare(one, next) != 0 => next
     }
-    OrderSample.write(distinct.toSeq.map(0L -> _.getBytes))
+    OrderSample.write(distinct.toSeq.map(1.0 -> _.getBytes))
   }
 
-  override def serialize(sample: OrderSample): Array[Byte] = OrderSample.write(sample.drawn)
+  override def serialize(sample: OrderSample): Array[Byte] = OrderSample.write(sample.weighted)
 
-  override def deserialize(bytes: Array[Byte]): OrderSample = {
-    val sample = new OrderSample(size)
-    OrderSample.read(bytes).foreach { case (number, row) => sample.add(number, row) }
-    sample
-  }
+  override def deserialize(bytes: Array[Byte]): OrderSample =
+    new OrderSample(size, OrderSample.read(bytes))
 
   override def withNewMutableAggBufferOffset(offset: Int): ImperativeAggregate =
     copy(mutableAggBufferOffset = offset)
@@ -74,6 +83,7 @@ final case class OrderCuts(
 
 private[window] object OrderCuts {
   private val RowsOfRange = 100
+  private val RowsOfTask = 1000
 
   def apply(order: Seq[SortOrder], ranges: Int): OrderCuts =
     OrderCuts(order.map(_.child), order.map(o => (o.direction, o.nullOrdering)), ranges)
@@ -86,33 +96,42 @@ private[window] object OrderCuts {
     })
 }
 
-/** The rows with the smallest numbers among those that were drawn. */
-final class OrderSample(size: Int) {
+/**
+ * A sample of the rows of a task, and those of other tasks. Each row draws a number, and those with
+ * the smallest numbers are the sample.
+ *
+ * @param size   how many rows the sample of this task has, if there are as many
+ * @param others the samples of other tasks: for each row, how many rows it stands for
+ */
+final class OrderSample(size: Int, private var others: Seq[(Double, Array[Byte])]) {
   private val kept = mutable.ArrayBuffer.empty[(Long, Array[Byte])]
   private var limit = Long.MaxValue
   private var number = 0L
+  private var seen = 0L
   @transient private lazy val random = new XORShiftRandom(TaskContext.getPartitionId())
-
-  def drawn: Seq[(Long, Array[Byte])] = kept.toSeq
-  def rows: Seq[Array[Byte]] = drawn.map(_._2)
 
   /** Draws a number for the next row. Whether it may be among the smallest. */
   def draws(): Boolean = {
+    seen += 1
     number = random.nextLong()
     number < limit
   }
 
   /** Adds the row for which the last number was drawn. */
-  def add(row: Array[Byte]): Unit = add(number, row)
-
-  def add(number: Long, row: Array[Byte]): Unit = {
+  def add(row: Array[Byte]): Unit = {
     kept += number -> row
     if (kept.length >= 2 * size) shrink()
   }
 
   def merge(other: OrderSample): OrderSample = {
-    other.drawn.foreach { case (number, row) => add(number, row) }
+    others ++= other.weighted
     this
+  }
+
+  /** All rows of the samples, and how many rows each stands for. */
+  def weighted: Seq[(Double, Array[Byte])] = {
+    if (kept.length > size) shrink()
+    others ++ kept.map { case (_, row) => (seen.toDouble / kept.length, row) }
   }
 
   private def shrink(): Unit = {
@@ -124,25 +143,25 @@ final class OrderSample(size: Int) {
 }
 
 private[window] object OrderSample {
-  def write(rows: Seq[(Long, Array[Byte])]): Array[Byte] = {
+  def write(rows: Seq[(Double, Array[Byte])]): Array[Byte] = {
     val bytes = new ByteArrayOutputStream
     val out = new DataOutputStream(bytes)
     out.writeInt(rows.length)
-    rows.foreach { case (number, row) =>
-      out.writeLong(number)
+    rows.foreach { case (weight, row) =>
+      out.writeDouble(weight)
       out.writeInt(row.length)
       out.write(row)
     }
     bytes.toByteArray
   }
 
-  def read(bytes: Array[Byte]): Seq[(Long, Array[Byte])] = {
+  def read(bytes: Array[Byte]): Seq[(Double, Array[Byte])] = {
     val in = new DataInputStream(new ByteArrayInputStream(bytes))
     Seq.fill(in.readInt()) {
-      val number = in.readLong()
+      val weight = in.readDouble()
       val row = new Array[Byte](in.readInt())
       in.readFully(row)
-      number -> row
+      weight -> row
     }
   }
 }

@@ -90,7 +90,7 @@ final case class SkewWindowExec(
     val total = slices.map(_.rows).sum
     val begins = slices.map(_.rows).scanLeft(0L)(_ + _).zip(distinct.scanLeft(0L)(_ + _))
       .zip(states).map { case ((before, distinct), state) => Begin(before, distinct, total, state) }
-    withColumns(ordered, begins, carried.near.map(_.around(slices.map(_.edges))))
+    carried.near.fold(withColumns(ordered, begins))(withNeighbours(ordered, begins, slices, _))
   }
 
   /** What stock Spark does: one task has all rows. */
@@ -100,37 +100,53 @@ final case class SkewWindowExec(
     val whole = sorted(RDDScanExec(child.output, rows.coalesce(1), "Slices"))
     // The other tasks have no rows.
     val others = sparkContext.parallelize(Seq.empty[InternalRow], rows.getNumPartitions)
-    withColumns(whole.union(others), Seq(Begin(0, 0, total, states.bytes(states.empty()))), None)
+    withColumns(whole.union(others), Seq(Begin(0, 0, total, states.bytes(states.empty()))))
   }
 
   private def sorted(rows: SparkPlan): RDD[InternalRow] =
-    if (order.isEmpty) rows.execute()
-    else SortExec(carried.near.fold(order)(_.total), global = false, rows).execute()
+    if (order.isEmpty) rows.execute() else SortExec(order, global = false, rows).execute()
 
-  private def withColumns(
-      rows: RDD[InternalRow],
-      begins: Seq[Begin],
-      around: Option[Seq[(NearRows.Rows, NearRows.Rows)]]): RDD[InternalRow] = {
-    val (types, width) = ((child.output ++ added).map(_.dataType).toArray, child.output.length)
-    val near = around.map(_.toArray)
-    val columnsOf = begins.zipWithIndex.map { case (Begin(before, distinct, total, state), i) =>
-      (columns.values(added, i, false, before, distinct, total, state),
-        columns.values(added, i, true, before, distinct, total, null))
-    }.toArray
+  private def withColumns(rows: RDD[InternalRow], begins: Seq[Begin]): RDD[InternalRow] = {
+    val (types, columnsOf) = (outputTypes, columnsOfSlices(begins))
     rows.mapPartitionsWithIndex { (number, rows) =>
       if (!rows.hasNext) rows else {
         val (carries, isRow) = columnsOf(number)
         val first = rows.next()
-        val (leading, trailing) = near.fold((Seq(first), Seq.empty[InternalRow])) { ofSlices =>
-          val (before, behind) = ofSlices(number)
-          (before.map(NearRows.row(_, width)), behind.map(NearRows.row(_, width)))
-        }
         val both = new WithColumns(types)
-        leading.iterator.map(both(_, carries)) ++ Iterator(first).map(both(_, isRow)) ++
-          rows.map(both(_, isRow)) ++ trailing.iterator.map(both(_, carries))
+        Iterator(both(first, carries)) ++ Iterator(first).map(both(_, isRow)) ++
+          rows.map(both(_, isRow))
       }
     }
   }
+
+  /** Slices between the rows of their neighbours, which are no rows of their own. */
+  private def withNeighbours(
+      rows: RDD[InternalRow],
+      begins: Seq[Begin],
+      slices: Seq[SentSlice],
+      near: NearRows): RDD[InternalRow] = {
+    val (types, columnsOf) = (outputTypes, columnsOfSlices(begins))
+    val around = near.around(slices.map(_.edges)).toArray
+    val (counts, edges) = (slices.map(_.rows).toArray, slices.map(_.edges).toArray)
+    rows.mapPartitionsWithIndex { (number, rows) =>
+      if (!rows.hasNext) rows else {
+        val ((notRow, isRow), (before, behind)) = (columnsOf(number), around(number))
+        val both = new WithColumns(types)
+        near.toRows(before).iterator.map(both(_, notRow)) ++
+          near.inOrder(rows, counts(number), edges(number)).map(both(_, isRow)) ++
+          near.toRows(behind).iterator.map(both(_, notRow))
+      }
+    }
+  }
+
+  private def outputTypes: Array[DataType] = (child.output ++ added).map(_.dataType).toArray
+
+  /** The columns of rows that are not the slice's own, and of those that are. */
+  private def columnsOfSlices(begins: Seq[Begin]): Array[(InternalRow, InternalRow)] =
+    begins.zipWithIndex.map { case (Begin(before, distinct, total, state), i) =>
+      (columns.values(added, i, false, before, distinct, total, state),
+        columns.values(added, i, true, before, distinct, total, null))
+    }.toArray
 
   private def report(rows: Seq[Long]): Unit = {
     longMetric("slices").set(rows.count(_ > 0))
