@@ -133,7 +133,8 @@ def as_dataframe(spark: SparkSession, table: pa.Table, folder: str, name: str, f
     path.mkdir(parents=True)
     size = -(-table.num_rows // files)
     for i in range(files):
-        pq.write_table(table.slice(i * size, size), path / f"part-{i}.parquet")
+        # Many tasks may share a file with several groups of rows.
+        pq.write_table(table.slice(i * size, size), path / f"part-{i}.parquet", row_group_size=1 << 16)
     df = spark.read.parquet(str(path))
     df.createOrReplaceTempView(name)
     return df

@@ -59,9 +59,10 @@ def test_the_answers_are_the_same_and_a_cluster_would_have_a_task_for_each_core(
     assert all(max(map(len, stages)) >= CORES for outcome in outcomes for stages in outcome.stages.values())
 
 
-@pytest.mark.parametrize(
-    ("query", "operator"), zip(QUERIES, ("below a join", "SkewWindow", "Combine", "Combine"), strict=True)
-)
+OPERATORS = ("below a join", "SkewWindow", "Combine", "Combine")
+
+
+@pytest.mark.parametrize(("query", "operator"), list(zip(QUERIES, OPERATORS, strict=True)))
 def test_saltwise_changes_the_plan_of_every_query(
     query: Query, operator: str, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -120,7 +120,7 @@ def demo(
 ) -> None:
     """Run queries on real data with Spark and with Saltwise, and draw their tasks.
 
-    The data are the 336,776 flights of a year, twelve times, their airplanes
+    The data are the 336,776 flights of a year, ten times, their airplanes
     and airlines, and a text with words as frequent as in English. It takes
     two minutes.
 
