@@ -4,8 +4,8 @@
 
 A cell is a function and what it is over: no PARTITION BY, or keys of which one has 60 % or 30 % of the rows, or
 none has more than others. It runs by turns, with and without the toggle, on two cores and four files. Then each side
-runs once more over 64 files: of the stage with the longest task, the tasks and the longest by the mean, and the
-makespan of all tasks on 128 cores, stage by stage.
+runs once more over 64 files: of the stage with the most work, the tasks and the longest by the mean, and the makespan
+of all tasks on 128 cores, stage by stage.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Found:
     ratio: float
     error: float
     stock_tasks: int
-    """The tasks of the stage with the longest task."""
+    """The tasks of the stage with the most work."""
     stock_longest: float
     """The longest task of that stage, by the mean."""
     auto_tasks: int
@@ -88,7 +88,7 @@ def cell(spark: SparkSession, name: str, query: str, share: float, given: argpar
     pair = measured(spark, name, query, given.rounds, memory=False, sides=SIDES)
     rows_of(spark, share, given.rows, MANY_FILES)
     stages = {side: tasks_of(spark, query, confs) for side, confs in SIDES.items()}
-    longest = {side: max(of_side, key=max) for side, of_side in stages.items()}
+    longest = {side: max(of_side, key=sum) for side, of_side in stages.items()}
     by_mean = {side: round(max(tasks) * len(tasks) / max(1, sum(tasks)), 2) for side, tasks in longest.items()}
     spans = {side: makespans(of_side)["makespan_128_ms"] for side, of_side in stages.items()}
     return Found(
