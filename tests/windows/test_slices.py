@@ -165,6 +165,14 @@ def test_a_frame_whose_sums_are_just_not_too_large_is_no_error(agree: Agree, wit
     assert "SkewWindow [" in plan
 
 
+def test_rows_that_are_too_wide_for_the_driver_go_to_one_task(
+    agree: Agree, metric_that_ran: Callable[[str], int]
+) -> None:
+    wide = "(SELECT id, v, repeat(s, 10000) AS s FROM readings WHERE id < 600)"
+    agree.auto(over("lag(v, 100) OVER (ORDER BY id), max(s) OVER (ORDER BY id ROWS 100 PRECEDING) = s", wide))
+    assert metric_that_ran("slices") == 1
+
+
 @settings(max_examples=25)
 @given(
     by=st.sampled_from(["x, id", "g DESC NULLS LAST, id", "s, id DESC", "d, s, id"]),

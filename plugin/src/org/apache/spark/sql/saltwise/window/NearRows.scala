@@ -105,18 +105,24 @@ private[window] final class EdgesOfSlice(
   private val last = new PriorityQueue[UnsafeRow](ordering)
   private val first = new PriorityQueue[UnsafeRow](ordering.reverse)
 
-  def add(row: UnsafeRow): Unit = {
-    keep(last, before, row)
-    keep(first, behind, row)
-  }
+  /** Returns by how many bytes it has grown. */
+  def add(row: UnsafeRow): Int = keep(last, before, row) + keep(first, behind, row)
 
   /** Keeps a row in place of the one that is on top, if it is further from it than the others. */
-  private def keep(rows: PriorityQueue[UnsafeRow], n: Int, row: UnsafeRow): Unit =
-    if (rows.size < n) rows.add(row.copy())
-    else if (n > 0 && rows.comparator.compare(row, rows.peek) > 0) {
-      rows.poll()
+  private def keep(rows: PriorityQueue[UnsafeRow], n: Int, row: UnsafeRow): Int =
+    if (rows.size < n) {
       rows.add(row.copy())
-    }
+      row.getSizeInBytes
+    } else if (n > 0 && rows.comparator.compare(row, rows.peek) > 0) {
+      val gone = rows.poll()
+      rows.add(row.copy())
+      row.getSizeInBytes - gone.getSizeInBytes
+    } else 0
+
+  def clear(): Unit = {
+    last.clear()
+    first.clear()
+  }
 
   def all: Edges = Edges(bytes(first), bytes(last))
 

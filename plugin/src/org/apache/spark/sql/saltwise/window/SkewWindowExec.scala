@@ -100,7 +100,9 @@ final case class SkewWindowExec(
     val whole = sorted(RDDScanExec(child.output, rows.coalesce(1), "Slices"))
     // The other tasks have no rows.
     val others = sparkContext.parallelize(Seq.empty[InternalRow], rows.getNumPartitions)
-    withColumns(whole.union(others), Seq(Begin(0, 0, total, states.bytes(states.empty()))))
+    val (all, begin) = (whole.union(others), Begin(0, 0, total, states.bytes(states.empty())))
+    val slice = SentSlice(total, null, SentSlice.NoEdges)
+    carried.near.fold(withColumns(all, Seq(begin)))(withNeighbours(all, Seq(begin), Seq(slice), _))
   }
 
   private def sorted(rows: SparkPlan): RDD[InternalRow] =

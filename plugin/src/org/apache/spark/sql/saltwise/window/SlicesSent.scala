@@ -5,18 +5,21 @@ import scala.util.control.NonFatal
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow}
+import org.apache.spark.sql.saltwise.window.SentSlice.MaxEdgeBytes
 import org.apache.spark.util.AccumulatorV2
 
 /**
  * Rows of a slice.
  *
- * @param state the states of its aggregates; null if an argument or a sum of some rows failed
+ * @param state the states of its aggregates; null if an argument or a sum of some rows failed, or
+ *              its edges are too large
  * @param edges the rows that the slices before it and behind it may read
  */
 private[window] final case class SentSlice(rows: Long, state: Array[Byte], edges: Edges)
 
 private[window] object SentSlice {
   val NoEdges: Edges = Edges(Nil, Nil)
+  val MaxEdgeBytes: Long = 1L << 20
 }
 
 /**
@@ -72,13 +75,23 @@ private[window] final class SlicesOfTask(n: Int, carried: Carried, input: Seq[At
   private val edges = carried.near.map(near => Array.fill(n)(near.edges()))
   private val countsOnly = carried.aggregates.isEmpty
   private var failed = false
+  private var edgeBytes = 0L
 
   /** Adds a row. Stock Spark might never see one that fails, so this is not the place to say so. */
   def add(slice: Int, row: InternalRow): Unit = {
     rows(slice) += 1
-    edges.foreach(_(slice).add(row.asInstanceOf[UnsafeRow]))
+    if (edges.isDefined && !failed) addEdge(edges.get(slice), row.asInstanceOf[UnsafeRow])
     if (!countsOnly && !failed) {
       try states.add(ofSlices(slice), row) catch { case NonFatal(_) => failed = true }
+    }
+  }
+
+  /** The driver holds the edges of all tasks, so wide rows give one task all rows, as in stock. */
+  private def addEdge(edge: EdgesOfSlice, row: UnsafeRow): Unit = {
+    edgeBytes += edge.add(row)
+    if (edgeBytes > MaxEdgeBytes) {
+      failed = true
+      edges.foreach(_.foreach(_.clear()))
     }
   }
 
