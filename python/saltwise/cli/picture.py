@@ -49,7 +49,7 @@ def draw_loads(loads: Mapping[str, Mapping[str, WorkerLoads[Any]]], path: Path) 
         }
         for title, each in loads.items()
     }
-    _draw(rows, "Rows that each worker received; the dashed line is the mean", "rows", "worker", path)
+    _draw(rows, path, title="Rows that each worker received; the dashed line is the mean", unit="rows", bar="worker")
 
 
 def draw_tasks(stages: Mapping[str, Mapping[str, list[list[int]]]], path: Path) -> None:
@@ -70,10 +70,16 @@ def draw_tasks(stages: Mapping[str, Mapping[str, list[list[int]]]], path: Path) 
         }
         for title, each in stages.items()
     }
-    _draw(tasks, "Seconds of each task; the dashed line is the mean", "seconds", "task, the longest first", path)
+    _draw(
+        tasks,
+        path,
+        title="Seconds of each task; the dashed line is the mean",
+        unit="seconds",
+        bar="task, the longest first",
+    )
 
 
-def _draw(panels: Mapping[str, Mapping[str, Sequence[float]]], title: str, unit: str, bar: str, path: Path) -> None:
+def _draw(panels: Mapping[str, Mapping[str, Sequence[float]]], path: Path, *, title: str, unit: str, bar: str) -> None:
     check_can_draw(path)
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter
