@@ -5,9 +5,9 @@
 A cell is a distribution of keys, a function, a kind of join, and whether rows share keys. All pairs of two of these
 occur in some cell. Each cell joins the rows of four files with 50,000 rows, and groups by a column of the smaller side
 or, where rows hardly share keys, by one of the larger side that nearly tells its rows apart. Of "four a key", the join
-drops most rows. It runs by turns, with and without the toggle, on two cores. Then each side runs once more
-over 64 files, and the makespan of the tasks that were measured is computed for 128 cores, stage by stage. Joins are
-sort-merge joins, and adaptive execution may split them.
+drops most rows. It runs by turns, with and without the toggle, on two cores. Then each side runs once more over 64
+files, and the makespan of the tasks that were measured is computed for 128 cores, stage by stage. Joins are sort-merge
+joins, and adaptive execution may split them.
 """
 
 from __future__ import annotations

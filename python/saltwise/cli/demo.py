@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ from ..advise.schedule import makespan
 from ..spark.reports.loads import measured_tasks
 from ..spark.session import confs
 from .picture import check_can_draw, draw_tasks
-from .terminal import progress_bar, quiet_session
+from .terminal import session_over
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -88,20 +87,14 @@ def show(screen: Console, cores: int, out: Path, quick: bool) -> bool:
     check_can_draw(out)
     rounds = 1 if quick else 2
     outcomes = []
-    with progress_bar(screen) as progress, TemporaryDirectory(prefix="saltwise-", ignore_cleanup_errors=True) as folder:
-        task = progress.add_task("Reading the data", total=len(QUERIES) * runs(rounds))
-        tables = data(quick)
-        progress.update(task, description="Starting Spark")
-        with quiet_session() as spark:
-            for name, rows in tables.items():
-                datasets.as_dataframe(spark, rows, folder, name)
-            for query in QUERIES:
-                progress.update(task, description=query.title.split(":")[0])
-                outcome = run(spark, query, cores, rounds, step=lambda: progress.advance(task))
-                outcomes.append(outcome)
-                screen.print(query.title, style="bold", highlight=False)
-                screen.print(query.sql, style="dim", highlight=False)
-                screen.print(f"{lines(outcome, cores)}\n", highlight=False)
+    with session_over(screen, len(QUERIES) * runs(rounds), partial(data, quick)) as (spark, name_step, step):
+        for query in QUERIES:
+            name_step(query.title.split(":")[0])
+            outcome = run(spark, query, cores, rounds, step=step)
+            outcomes.append(outcome)
+            screen.print(query.title, style="bold", highlight=False)
+            screen.print(query.sql, style="dim", highlight=False)
+            screen.print(f"{lines(outcome, cores)}\n", highlight=False)
     draw_tasks({outcome.query.title: outcome.stages for outcome in outcomes}, out)
     screen.print(summary(outcomes), highlight=False)
     screen.print(f"Picture: {out}", highlight=False, soft_wrap=True)

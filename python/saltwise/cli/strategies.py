@@ -6,8 +6,8 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from .. import datasets
@@ -16,9 +16,10 @@ from ..spark.reports.explain import explain
 from ..spark.reports.loads import WorkerLoads, worker_loads
 from ..strategies import ROUTING
 from .picture import check_can_draw, draw_loads
-from .terminal import progress_bar, quiet_session
+from .terminal import session_over
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Row, SparkSession
     from rich.console import Console
     from rich.table import Table
@@ -95,26 +96,29 @@ def show(screen: Console, partitions: int, out: Path, quick: bool) -> bool:
     check_can_draw(out)
     rounds = 1 if quick else 2
     outcomes = []
-    with progress_bar(screen) as progress, TemporaryDirectory(prefix="saltwise-", ignore_cleanup_errors=True) as folder:
-        task = progress.add_task("Reading the data", total=len(QUERIES) * runs(rounds))
-        tables = {"flights": datasets.flights(), "words": datasets.words(100_000 if quick else 1_000_000)}
-        progress.update(task, description="Starting Spark")
-        with quiet_session() as spark:
-            spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
-            for name, rows in tables.items():
-                datasets.as_dataframe(spark, rows, folder, name)
-            for query in QUERIES:
-                progress.update(task, description=query.title)
-                outcome = run(spark, query, partitions, rounds, step=lambda: progress.advance(task))
-                outcomes.append(outcome)
-                screen.print(heading(outcome), style="bold", highlight=False)
-                screen.print(query.sql, style="dim", highlight=False)
-                screen.print(table(outcome))
-                screen.print(f"auto: {outcome.auto}\n", highlight=False)
+    with session_over(screen, len(QUERIES) * runs(rounds), partial(data, quick)) as (spark, name_step, step):
+        spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+        for query in QUERIES:
+            name_step(query.title)
+            outcome = run(spark, query, partitions, rounds, step=step)
+            outcomes.append(outcome)
+            screen.print(heading(outcome), style="bold", highlight=False)
+            screen.print(query.sql, style="dim", highlight=False)
+            screen.print(table(outcome))
+            screen.print(f"auto: {outcome.auto}\n", highlight=False)
     draw_loads(drawn(outcomes), out)
     screen.print(summary(outcomes), highlight=False)
     screen.print(f"Picture: {out}", highlight=False, soft_wrap=True)
     return not any(outcome.differing for outcome in outcomes)
+
+
+def data(quick: bool = False) -> dict[str, pa.Table]:
+    """Return the tables by name: flights, and a million words, or 100,000 if `quick`.
+
+    Raises:
+        OptionalPackageError: a package of the demo cannot be imported.
+    """
+    return {"flights": datasets.flights(), "words": datasets.words(100_000 if quick else 1_000_000)}
 
 
 def drawn(outcomes: list[Outcome]) -> dict[str, dict[str, WorkerLoads[list[Any]]]]:

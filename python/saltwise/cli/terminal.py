@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import TYPE_CHECKING
@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from ..datasets import as_dataframe
 from ..errors import SaltwiseError
 from ..spark.compat import spark_is_running
 from ..spark.session import configure
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 
@@ -56,6 +58,27 @@ def quiet_session() -> Iterator[SparkSession]:
                 yield spark
             finally:
                 spark.stop()
+
+
+@contextmanager
+def session_over(
+    screen: Console, steps: int, tables: Callable[[], dict[str, pa.Table]]
+) -> Iterator[tuple[SparkSession, Callable[[str], object], Callable[[], object]]]:
+    """Read tables, and yield a new session with a view of each, what names the current step, and what ends a step.
+
+    Args:
+        screen: where a terminal shows the progress.
+        steps: how many there are.
+        tables: returns the tables by name.
+    """
+    with progress_bar(screen) as progress, TemporaryDirectory(prefix="saltwise-", ignore_cleanup_errors=True) as folder:
+        task = progress.add_task("Reading the data", total=steps)
+        read = tables()
+        progress.update(task, description="Starting Spark")
+        with quiet_session() as spark:
+            for name, rows in read.items():
+                as_dataframe(spark, rows, folder, name)
+            yield spark, lambda name: progress.update(task, description=name), lambda: progress.advance(task)
 
 
 def _session(warehouse: str | None = None) -> SparkSession:

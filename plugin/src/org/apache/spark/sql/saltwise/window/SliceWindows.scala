@@ -46,8 +46,11 @@ object SliceWindows extends Rule[LogicalPlan] {
     if (rows.stats.sizeInBytes <= conf.getConf(SaltwiseConf.SmallInput)) window
     else if (results.exists(WindowExpression.hasWindowExpression) || functions.differ) {
       left(window, OtherFunctions)
-    } else reasonToLeave(window, functions.carried(rows.output)).fold(
-      inSlices(window, functions, results))(left(window, _))
+    } else {
+      val carried = functions.carried(rows.output)
+      reasonToLeave(window, carried).fold(
+        inSlices(window, functions, carried, results))(left(window, _))
+    }
   }
 
   private def reasonToLeave(window: Window, carried: Carried): Option[String] = {
@@ -65,9 +68,10 @@ object SliceWindows extends Rule[LogicalPlan] {
   private def inSlices(
       window: Window,
       functions: CarriedFunctions,
+      carried: Carried,
       results: Seq[NamedExpression]): LogicalPlan = {
     val (order, rows, columns) = (window.orderSpec, window.child, functions.columns)
-    val (windows, carried) = (functions.windows, functions.carried(rows.output))
+    val windows = functions.windows
     val added = columns.in(
       AttributeSet(results ++ windows) ++ AttributeSet(Seq(columns.slice, columns.isRow)))
     val n = slicesOf(rows)
