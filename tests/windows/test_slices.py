@@ -12,52 +12,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from saltwise.spark.reports.explain import explain
+from tests.windows.readings import QUERIES, READINGS, WHOLE, over
 
 if TYPE_CHECKING:
     from tests.agree import Agree, WithConf
 
-READINGS = """
-    SELECT id, pmod(xxhash64(id), 700) AS x, IF(id % 9 = 0, NULL, id % 5) AS g, id % 13 AS v, id % 2 = 0 AS t,
-        CAST(id % 1000 / 10 AS DECIMAL(7, 2)) AS price, IF(id % 50 = 0, 'NaN', IF(id % 3 = 0, -0D, id % 7 / 2D)) AS d,
-        CAST(pmod(id, 40) AS STRING) AS s, DATE'2024-01-01' + CAST(id % 90 AS INT) AS day
-    FROM range(0, 6000, 1, 3)"""
-WHOLE = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
-QUERIES = {
-    "row_number": "row_number() OVER (ORDER BY x, id)",
-    "rank": "rank() OVER (ORDER BY x)",
-    "dense_rank": "dense_rank() OVER (ORDER BY s)",
-    "percent_rank": "percent_rank() OVER (ORDER BY x DESC)",
-    "cume_dist": "cume_dist() OVER (ORDER BY g NULLS LAST)",
-    "ntile": "ntile(7) OVER (ORDER BY id), ntile(5999) OVER (ORDER BY id), ntile(7000) OVER (ORDER BY id)",
-    "all ranks": "row_number() OVER (ORDER BY id), rank() OVER (ORDER BY id), dense_rank() OVER (ORDER BY id), "
-    "percent_rank() OVER (ORDER BY id), cume_dist() OVER (ORDER BY id)",
-    "a running sum": "sum(v) OVER (ORDER BY x)",
-    "a running sum by rows": "sum(v) OVER (ORDER BY x, id ROWS UNBOUNDED PRECEDING)",
-    "a running sum of decimals": "sum(price) OVER (ORDER BY x)",
-    "a running average of decimals": "avg(price * price * price) OVER (ORDER BY x)",
-    "running counts": "count(*) OVER (ORDER BY d), count(g) OVER (ORDER BY d DESC), count_if(t) OVER (ORDER BY d)",
-    "running extremes": "min(d) OVER (ORDER BY x), max(s) OVER (ORDER BY x), max(day) OVER (ORDER BY x), "
-    "min(struct(g, s)) OVER (ORDER BY x)",
-    "running bits": "bit_and(v) OVER (ORDER BY x), bit_or(v) OVER (ORDER BY x), bit_xor(v) OVER (ORDER BY x), "
-    "bool_or(t) OVER (ORDER BY x)",
-    "a filter": "sum(v) FILTER (WHERE t) OVER (ORDER BY x), count(*) FILTER (WHERE g > 2) OVER (ORDER BY x)",
-    "a share of the total": "v / sum(v) OVER ()",
-    "totals": "sum(v) OVER (), count(*) OVER (), max(s) OVER (), min(d) OVER (), avg(price * price * price) OVER ()",
-    "totals beside running sums": f"sum(v) OVER (ORDER BY x {WHOLE}), sum(v) OVER (ORDER BY x), rank() OVER (ORDER BY x)",
-    "an order of one value": "rank() OVER (ORDER BY id * 0 + x % 1), sum(v) OVER (ORDER BY id * 0 + x % 1)",
-    "an order of many types": "rank() OVER (ORDER BY g DESC NULLS LAST, s, d, day, price, t, id)",
-    "nulls alone": "sum(g) OVER (ORDER BY IF(x > 1000, x, NULL)), rank() OVER (ORDER BY IF(x > 1000, x, NULL))",
-    "a computed order": "sum(v) OVER (ORDER BY x % 10, upper(s))",
-    "lag and lead": "lag(v) OVER (ORDER BY id), lag(s, 3, 'none') OVER (ORDER BY id), lead(g, 100, -1) OVER (ORDER BY id)",
-    "short frames": "sum(d) OVER (ORDER BY id ROWS BETWEEN 3 PRECEDING AND CURRENT ROW), "
-    "avg(v) OVER (ORDER BY id ROWS BETWEEN 2 PRECEDING AND 2 FOLLOWING), "
-    "max(s) OVER (ORDER BY id ROWS BETWEEN 2 FOLLOWING AND 5 FOLLOWING), "
-    "count(g) OVER (ORDER BY id ROWS BETWEEN 9 PRECEDING AND 4 PRECEDING), "
-    "stddev(price) OVER (ORDER BY id ROWS BETWEEN 50 PRECEDING AND 50 FOLLOWING), "
-    "sum(price) OVER (ORDER BY id ROWS BETWEEN CURRENT ROW AND CURRENT ROW)",
-    "a filter in a short frame": "count(g) FILTER (WHERE t) OVER (ORDER BY id ROWS BETWEEN 9 PRECEDING AND 4 FOLLOWING)",
-    "short frames, descending": "sum(CAST(v AS INT)) OVER (ORDER BY g DESC NULLS LAST, id ROWS 2 PRECEDING)",
-}
 EVERYWHERE = {"lag and lead", "short frames", "row_number", "all ranks", "a running sum", "running extremes", "totals"}
 
 
@@ -70,10 +29,6 @@ def readings(spark: SparkSession, with_conf: WithConf, tmp_path_factory: pytest.
     with with_conf({"spark.saltwise.auto.smallInput": 0, "spark.sql.leafNodeDefaultParallelism": 3}):
         yield
     spark.catalog.dropTempView("readings")
-
-
-def over(calls: str, rows: str = "readings") -> str:
-    return f"SELECT id, {calls} FROM {rows}"
 
 
 @pytest.mark.parametrize(

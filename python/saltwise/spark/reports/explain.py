@@ -123,6 +123,8 @@ def reason_in(plan: str) -> str:
     reasons += [f"Rewritten: {_COMBINED}, below the join, by {re.sub(_ID, '', keys)}." for keys in joined]
     if "SkewWindow [" in plan:
         reasons.append("Rewritten: a window without PARTITION BY runs in slices, each on its own task.")
+    if "SkewWindow samples its keys" in plan:
+        reasons.append("Rewritten: a key of a window that has too many rows for one task runs in slices.")
     if "SkewJoinSplit " in plan:
         reasons.append("Rewritten: if a partition of the join below the aggregate is skewed, it is split.")
     reasons += [

@@ -13,7 +13,7 @@ import org.apache.spark.sql.saltwise.routing.OrderRowsOfSkewWorkers
 import org.apache.spark.sql.saltwise.split._
 import org.apache.spark.sql.saltwise.state.BalanceStates
 import org.apache.spark.sql.saltwise.streaming.{PlanRouted, RouteStreams}
-import org.apache.spark.sql.saltwise.window.PlanWindowSlices
+import org.apache.spark.sql.saltwise.window.{PlanWindowSlices, SampleWindowKeys, SliceHotKeys}
 
 /**
  * The session extension: `spark.sql.extensions=org.apache.spark.sql.saltwise.SaltwiseExtensions`.
@@ -72,6 +72,8 @@ class SaltwiseExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectQueryStagePrepRule(_ => new Guarded("DropUnusedSplit")(DropUnusedSplit))
     extensions.injectQueryStagePrepRule(_ =>
       new Guarded("SplitSkewedPartitions")(SplitSkewedPartitions))
+    extensions.injectQueryStagePrepRule(_ => new Guarded("SampleWindowKeys")(SampleWindowKeys))
+    extensions.injectQueryStagePrepRule(_ => new Guarded("SliceHotKeys")(SliceHotKeys))
     // After each of those stages.
     extensions.injectQueryStagePrepRule(_ =>
       new Guarded("AcceptOtherStates")(AcceptOtherStates))

@@ -2,7 +2,10 @@ package org.apache.spark.sql.saltwise.split
 
 import scala.collection.mutable
 
-import org.apache.spark.sql.execution.adaptive.ShuffleQueryStageExec
+import org.apache.spark.SparkContext
+import org.apache.spark.sql.execution.PartialReducerPartitionSpec
+import org.apache.spark.sql.execution.adaptive.{ShufflePartitionsUtil, ShuffleQueryStageExec}
+import org.apache.spark.sql.internal.SQLConf
 
 /**
  * The bytes and rows that the partitions of a shuffle received.
@@ -22,6 +25,22 @@ final case class Received(bytes: Array[Long], rows: Array[Long], allRows: Long) 
 
   private def shareOfRows(partition: Int): Double =
     rows(partition) / math.max(1L, allRows).toDouble
+
+  /** The number of tasks that Spark itself would use for these bytes. */
+  def tasks(conf: SQLConf, context: SparkContext): Int =
+    if (!conf.coalesceShufflePartitionsEnabled) bytes.length else {
+      val minTasks = conf.getConf(SQLConf.COALESCE_PARTITIONS_MIN_PARTITION_NUM).getOrElse(
+        if (conf.getConf(SQLConf.COALESCE_PARTITIONS_PARALLELISM_FIRST)) context.defaultParallelism
+        else 1)
+      val total = bytes.sum
+      val target = math.max(
+        math.min(
+          math.ceil(total.toDouble / minTasks).toLong,
+          conf.getConf(SQLConf.ADVISORY_PARTITION_SIZE_IN_BYTES)),
+        conf.getConf(SQLConf.COALESCE_PARTITIONS_MIN_PARTITION_SIZE))
+      val tasks = math.ceil(total.toDouble / math.max(1L, target)).toLong
+      math.min(bytes.length.toLong, math.max(1L, tasks)).toInt
+    }
 
   /**
    * The partitions that are too large for one task.
@@ -94,6 +113,18 @@ object Received {
    * few tasks have to fetch more than 4 runs.
    */
   private val RunsPerTask = 4
+
+  /** Reads a partition in ranges of map tasks that sent about `target` bytes each. */
+  def ranges(
+      stage: ShuffleQueryStageExec,
+      partition: Int,
+      target: Long): Seq[PartialReducerPartitionSpec] =
+    stage.mapStats.flatMap { stats =>
+      ShufflePartitionsUtil.createSkewPartitionSpecs(stats.shuffleId, partition, target)
+    }.map(_.toSeq).getOrElse {
+      val bytes = stage.mapStats.fold(0L)(_.bytesByPartitionId(partition))
+      Seq(PartialReducerPartitionSpec(partition, 0, stage.shuffle.numMappers, bytes))
+    }
 
   /** The report of a finished shuffle stage, with zeros where Spark has no number. */
   def of(stage: ShuffleQueryStageExec): Received = {

@@ -2,9 +2,11 @@ package org.apache.spark.sql.saltwise.split
 
 import org.apache.spark.rdd.{PartitionCoalescer, PartitionGroup, RDD}
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection}
-import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
-import org.apache.spark.sql.execution.{BinaryExecNode, LeafExecNode, SparkPlan}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, UnsafeProjection}
+import org.apache.spark.sql.catalyst.plans.physical._
+import org.apache.spark.sql.execution.{
+  BinaryExecNode, CoalescedPartitionSpec, LeafExecNode, SparkPlan}
+import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, ShuffleQueryStageExec}
 import org.apache.spark.sql.saltwise.plan.ReportedRead
 import org.apache.spark.sql.saltwise.routing.RepeatableOrderExec
 
@@ -15,7 +17,7 @@ import org.apache.spark.sql.saltwise.routing.RepeatableOrderExec
  * Spark's operators send their plan to each task. The description of all tasks stays on the driver,
  * because otherwise each of very many tasks would read it. So a task has no plan below this node.
  */
-sealed abstract class DecidedRead extends BinaryExecNode with ReportedRead {
+abstract class DecidedRead extends BinaryExecNode with ReportedRead {
   def keep: SparkPlan
 
   override def left: SparkPlan = read
@@ -31,12 +33,21 @@ final case class KeepPartitionsExec(output: Seq[Attribute] = Nil) extends LeafEx
   override protected def doExecute(): RDD[InternalRow] = sparkContext.emptyRDD
 }
 
-/** Reads the partitions that are not split. A task may read several of them. */
+/**
+ * Reads the partitions that are not split. A task may read several of them.
+ *
+ * @param keys the keys of the exchange, if operators above rely on them
+ */
 final case class WholePartitionsExec(
-    packing: Packing, @transient read: SparkPlan, keep: SparkPlan = KeepPartitionsExec())
+    packing: Packing,
+    keys: Seq[Expression],
+    @transient read: SparkPlan,
+    keep: SparkPlan = KeepPartitionsExec())
   extends DecidedRead {
 
-  override def outputPartitioning: Partitioning = UnknownPartitioning(packing.tasks.length)
+  override def outputPartitioning: Partitioning =
+    if (keys.isEmpty) UnknownPartitioning(packing.tasks.length)
+    else WholeKeys(keys, packing.tasks.length)
 
   override protected def doExecute(): RDD[InternalRow] =
     read.execute().coalesce(packing.tasks.length, shuffle = false, Some(packing))
@@ -46,6 +57,33 @@ final case class WholePartitionsExec(
   override protected def withNewChildrenInternal(
       newRead: SparkPlan, newKeep: SparkPlan): WholePartitionsExec =
     copy(read = newRead, keep = newKeep)
+}
+
+object WholePartitionsExec {
+
+  /** Reads the partitions but those in `split`, packed into tasks. */
+  def apply(
+      stage: ShuffleQueryStageExec,
+      received: Received,
+      tasks: Int,
+      split: Set[Int],
+      keys: Seq[Expression]): WholePartitionsExec = {
+    val packed = received.pack(tasks, split)
+    val runs = packed.runs.map { run =>
+      CoalescedPartitionSpec(run.start, run.end, run.map(received.bytes(_)).sum)
+    }
+    val packing = Packing(packed.tasks, received.bytes.length - split.size, packed.share)
+    WholePartitionsExec(packing, keys, AQEShuffleReadExec(stage, runs))
+  }
+}
+
+/** All rows of a key are in one partition, but it is not Spark's hash that says which. */
+final case class WholeKeys(keys: Seq[Expression], numPartitions: Int) extends Partitioning {
+  override def satisfies0(required: Distribution): Boolean = required match {
+    case clustered: ClusteredDistribution =>
+      HashPartitioning(keys, numPartitions).satisfies(clustered)
+    case _ => super.satisfies0(required)
+  }
 }
 
 /**

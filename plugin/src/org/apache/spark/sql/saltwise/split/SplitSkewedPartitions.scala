@@ -1,15 +1,11 @@
 package org.apache.spark.sql.saltwise.split
 
-import org.apache.spark.SparkContext
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive._
-import org.apache.spark.sql.execution.exchange.{Exchange, ValidateRequirements}
-import org.apache.spark.sql.execution.python.MapInBatchExec
-import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.execution.exchange.ValidateRequirements
 import org.apache.spark.sql.saltwise.SkewOptions
-import org.apache.spark.sql.saltwise.compat.SparkCompat
 import org.apache.spark.sql.saltwise.local.CombineExec
 import org.apache.spark.sql.saltwise.plan.AggregatePhases
 
@@ -52,20 +48,9 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
         // The plan before may lack something elsewhere, so it proves nothing about a decision.
         val fits = decision.outputPartitioning == split.outputPartitioning ||
           ValidateRequirements.validate(after)
-        fits && !after.exists(isBarrierOverUnion)
+        fits && !BarrierOverUnion.isIn(after)
       }.orElse(decisions.lastOption).fold(before)(replaced)
     }
-  }
-
-  /** Spark starts the tasks of a barrier stage together, and allows no union in it. */
-  private def isBarrierOverUnion(plan: SparkPlan): Boolean = plan match {
-    case node: MapInBatchExec => SparkCompat.isBarrier(node) && readsUnion(node)
-    case _ => false
-  }
-
-  private def readsUnion(plan: SparkPlan): Boolean = plan match {
-    case _: Exchange | _: QueryStageExec => false
-    case node => node.isInstanceOf[UnionExec] || node.children.exists(readsUnion)
   }
 
   /**
@@ -91,7 +76,7 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
     val partitions = received.bytes.length
     val tasks =
       if (options.workersGiven) partitions
-      else adaptiveTasks(received, stage.session.sparkContext)
+      else received.tasks(conf, stage.session.sparkContext)
     // A list is as large as the rows that it was made from, so slices would save nothing.
     val byRows = combine.exists(_.makesLists)
     val sliced = received.oversize(tasks, byRows).flatMap(
@@ -107,23 +92,10 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
       val slicedBranch = phases.inTwoPhases(slicedPartitions(stage, content, sliced, split.size))
       // If bytes and rows disagree, every partition may be oversize.
       val union = if (whole.isEmpty) slicedBranch else UnionExec(Seq(
-        phases.inOnePhase(clustered = false, wholePartitions(stage, received, tasks, split)),
+        phases.inOnePhase(clustered = false, WholePartitionsExec(stage, received, tasks, split, Nil)),
         slicedBranch))
       Seq(union, phases.inTwoPhases(slicedPartitions(stage, content, whole ++ sliced, split.size)))
     }
-  }
-
-  private def wholePartitions(
-      stage: ShuffleQueryStageExec,
-      received: Received,
-      tasks: Int,
-      split: Set[Int]): WholePartitionsExec = {
-    val packed = received.pack(tasks, split)
-    val runs = packed.runs.map { run =>
-      CoalescedPartitionSpec(run.start, run.end, run.map(received.bytes(_)).sum)
-    }
-    val packing = Packing(packed.tasks, received.bytes.length - split.size, packed.share)
-    WholePartitionsExec(packing, AQEShuffleReadExec(stage, runs))
   }
 
   private def slicedPartitions(
@@ -153,10 +125,7 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
       byContent: Boolean): Option[Slices] = {
     val bytes = received.bytes(partition)
     val target = math.max(1L, bytes / math.ceil(received.load(partition) * tasks).toLong)
-    val ranges = stage.mapStats.flatMap { stats =>
-      ShufflePartitionsUtil.createSkewPartitionSpecs(stats.shuffleId, partition, target)
-    }.map(_.toSeq).getOrElse(
-      Seq(PartialReducerPartitionSpec(partition, 0, stage.shuffle.numMappers, bytes)))
+    val ranges = Received.ranges(stage, partition, target)
     val parts = ranges.flatMap { range =>
       val count =
         if (!byContent) 1
@@ -165,23 +134,5 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
       Seq.tabulate(count)(number => (spec, Part(number, count)))
     }
     if (parts.length > 1) Some(Slices(partition, parts.map(_._1), parts.map(_._2))) else None
-  }
-
-  /** The number of tasks that Spark itself would use for these bytes. */
-  private def adaptiveTasks(received: Received, context: SparkContext): Int = {
-    val partitions = received.bytes.length
-    if (!conf.coalesceShufflePartitionsEnabled) partitions else {
-      val minTasks = conf.getConf(SQLConf.COALESCE_PARTITIONS_MIN_PARTITION_NUM).getOrElse(
-        if (conf.getConf(SQLConf.COALESCE_PARTITIONS_PARALLELISM_FIRST)) context.defaultParallelism
-        else 1)
-      val total = received.bytes.sum
-      val target = math.max(
-        math.min(
-          math.ceil(total.toDouble / minTasks).toLong,
-          conf.getConf(SQLConf.ADVISORY_PARTITION_SIZE_IN_BYTES)),
-        conf.getConf(SQLConf.COALESCE_PARTITIONS_MIN_PARTITION_SIZE))
-      val tasks = math.ceil(total.toDouble / math.max(1L, target)).toLong
-      math.min(partitions.toLong, math.max(1L, tasks)).toInt
-    }
   }
 }

@@ -9,7 +9,7 @@ import org.apache.spark.sql.saltwise.plan.{GroupingKeys, StateFields}
 import org.apache.spark.sql.types._
 
 /**
- * The functions of a window without PARTITION BY, in terms of its slices.
+ * The functions of a window with an order, in terms of its slices.
  *
  * Most functions go on from states. Each slice begins with a row that carries states
  * ([[SliceColumns]]). It is a copy of the slice's first row, so the order takes both as equal. An
@@ -22,15 +22,36 @@ import org.apache.spark.sql.types._
 private[window] final class CarriedFunctions(order: Seq[SortOrder]) {
   import CarriedFunctions._
 
-  val columns: SliceColumns = SliceColumns()
+  private val columns = SliceColumns()
   private val aggregates = mutable.ArrayBuffer.empty[(AggregateExpression, Boolean)]
   private val inSlices = mutable.LinkedHashMap.empty[Expression, Alias]
   private var distinct = false
   private var before, behind = 0
   private var begins = false
 
+  /** @param input the columns of the window's input */
+  private def all(
+      functions: Seq[NamedExpression], input: Seq[Attribute]): Option[SlicedFunctions] = {
+    val results = functions.map(_.transformDown {
+      case e @ WindowExpression(function, spec) =>
+        of(function, spec.frameSpecification).getOrElse(e)
+    }.asInstanceOf[NamedExpression])
+    if (results.exists(WindowExpression.hasWindowExpression) || readsNear && begins) None
+    else {
+      val windows = windowsInSlices
+      val read = AttributeSet(results ++ windows)
+      val near = if (readsNear) Some(NearRows(before, behind, order, input)) else None
+      Some(SlicedFunctions(
+        columns,
+        columns.in(read ++ AttributeSet(Seq(columns.slice, columns.isRow))),
+        Carried(aggregates.map(_._1).toSeq, aggregates.map(_._2).toSeq, distinct, near),
+        windows,
+        results))
+    }
+  }
+
   /** The windows that run in slices, once [[of]] has seen all functions. */
-  def windows: Seq[NamedExpression] = {
+  private def windowsInSlices: Seq[NamedExpression] = {
     val fields = StructType(aggregates.toSeq.flatMap(bufferOf(_)).map(field =>
       StructField(field.name, field.dataType, field.nullable)))
     inSlices.values.toSeq.map(_.transform {
@@ -39,19 +60,10 @@ private[window] final class CarriedFunctions(order: Seq[SortOrder]) {
     }.asInstanceOf[NamedExpression])
   }
 
-  /** @param input the columns of the window's input */
-  def carried(input: Seq[Attribute]): Carried = {
-    val near = if (readsNear) Some(NearRows(before, behind, order, input)) else None
-    Carried(aggregates.map(_._1).toSeq, aggregates.map(_._2).toSeq, distinct, near)
-  }
-
   private def readsNear: Boolean = before > 0 || behind > 0
 
-  /** Whether some functions begin with states, and others read near rows. */
-  def differ: Boolean = readsNear && begins
-
   /** The result of a function, in terms of its window in slices. None if there is no way. */
-  def of(function: Expression, frame: WindowFrame): Option[Expression] = {
+  private def of(function: Expression, frame: WindowFrame): Option[Expression] = {
     val found = goingOn(function, frame)
     begins ||= found.isDefined
     found.orElse(amongNear(function, frame))
@@ -73,7 +85,7 @@ private[window] final class CarriedFunctions(order: Seq[SortOrder]) {
     }
     frame match {
       case SpecifiedWindowFrame(RowFrame, Rows(from), Rows(to))
-          if mayRead && order.nonEmpty && from >= -MaxNear && to <= MaxNear =>
+          if mayRead && from >= -MaxNear && to <= MaxNear =>
         before = math.max(before, -from)
         behind = math.max(behind, to)
         Some(inSlice(function, frame))
@@ -150,7 +162,15 @@ private[window] final class CarriedFunctions(order: Seq[SortOrder]) {
 }
 
 // Arithmetic is made by `new`, since only these constructors are the same in all lines of Spark.
-private object CarriedFunctions {
+private[window] object CarriedFunctions {
+
+  /** The functions of a window in slices. None if one of them needs all rows in one task. */
+  def apply(
+      functions: Seq[NamedExpression],
+      order: Seq[SortOrder],
+      input: Seq[Attribute]): Option[SlicedFunctions] =
+    new CarriedFunctions(order).all(functions, input)
+
   private val UpToCurrentRow = SpecifiedWindowFrame(RowFrame, UnboundedPreceding, CurrentRow)
   private val UpToPeers = SpecifiedWindowFrame(RangeFrame, UnboundedPreceding, CurrentRow)
   private val one = Literal(1L)
@@ -175,7 +195,7 @@ private object CarriedFunctions {
     Cast(e, IntegerType, None, EvalMode.LEGACY)
 
   /** Whether the states of slices, merged, are to the bit what one task makes of all rows. */
-  private def isExact(e: AggregateExpression): Boolean = !e.isDistinct && e.deterministic &&
+  def isExact(e: AggregateExpression): Boolean = !e.isDistinct && e.deterministic &&
     (e.aggregateFunction match {
       case sum: Sum => isExact(sum.child.dataType)
       case average: Average => average.child.dataType.isInstanceOf[DecimalType]
@@ -191,3 +211,18 @@ private object CarriedFunctions {
     case _ => false
   }
 }
+
+/**
+ * The functions of a window, as its slices run them.
+ *
+ * @param columns the columns that slices add to rows
+ * @param added   those of them that are read
+ * @param windows the functions of a slice
+ * @param results the functions of the window, in terms of these
+ */
+private[window] final case class SlicedFunctions(
+    columns: SliceColumns,
+    added: Seq[Attribute],
+    carried: Carried,
+    windows: Seq[NamedExpression],
+    results: Seq[NamedExpression])

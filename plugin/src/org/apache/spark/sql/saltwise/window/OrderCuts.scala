@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.{
   ImperativeAggregate, TypedImperativeAggregate}
 import org.apache.spark.sql.catalyst.expressions.codegen.LazilyGeneratedOrdering
 import org.apache.spark.sql.saltwise.plan.StateFields
+import org.apache.spark.sql.saltwise.window.OrderSample.WeightedRows
 import org.apache.spark.sql.types.{BinaryType, DataType}
 import org.apache.spark.util.random.XORShiftRandom
 
@@ -33,7 +34,7 @@ final case class OrderCuts(
   @transient private lazy val project = UnsafeProjection.create(order)
   private def size: Int = {
     val tasks = Option(TaskContext.get()).fold(1)(_.numPartitions())
-    math.max(OrderCuts.RowsOfTask, 3 * OrderCuts.RowsOfRange * ranges / tasks)
+    math.max(OrderCuts.RowsOfTask, OrderCuts.share(ranges, tasks))
   }
 
   override def children: Seq[Expression] = order
@@ -54,18 +55,8 @@ final case class OrderCuts(
     val ordering = OrderCuts.ordering(directions, order.map(_.dataType))
     val rows = sample.weighted.map { case (weight, bytes) =>
       (StateFields.row(bytes, order.length), weight)
-    }.sortBy(_._1: InternalRow)(ordering)
-    val total = rows.map(_._2).sum
-    // The rows that are before each row of the sample; a cut is where a range is full.
-    val before = rows.scanLeft(0.0)(_ + _._2).init
-    val ranks = before.map(rows => (rows * ranges / total).toInt)
-    val cuts = rows.zip(ranks).zip(0 +: ranks).collect {
-      case (((row, _), rank), last) if rank > last => row
     }
-    val distinct = cuts.headOption ++ cuts.zip(cuts.drop(1)).collect {
-      case (one, next) if ordering.compare(one, next) != 0 => next
-    }
-    OrderSample.write(distinct.toSeq.map(1.0 -> _.getBytes))
+    OrderSample.write(OrderCuts.of(rows, ranges, ordering).map(1.0 -> _.getBytes))
   }
 
   override def serialize(sample: OrderSample): Array[Byte] = OrderSample.write(sample.weighted)
@@ -86,7 +77,34 @@ private[window] object OrderCuts {
   private val RowsOfTask = 1000
 
   def apply(order: Seq[SortOrder], ranges: Int): OrderCuts =
-    OrderCuts(order.map(_.child), order.map(o => (o.direction, o.nullOrdering)), ranges)
+    OrderCuts(order.map(_.child), directions(order), ranges)
+
+  def directions(order: Seq[SortOrder]): Seq[(SortDirection, NullOrdering)] =
+    order.map(o => (o.direction, o.nullOrdering))
+
+  /** The rows that one of so many tasks adds to a sample for so many ranges. */
+  def share(ranges: Int, tasks: Int): Int = 3 * RowsOfRange * ranges / tasks
+
+  /**
+   * The rows where ranges begin, but the first range. If many rows are equal, there are fewer.
+   *
+   * @param sample rows, and how many each of them stands for
+   */
+  def of(
+      sample: Seq[(UnsafeRow, Double)],
+      ranges: Int,
+      ordering: Ordering[InternalRow]): Seq[UnsafeRow] = {
+    val rows = sample.sortBy(_._1: InternalRow)(ordering)
+    val total = rows.map(_._2).sum
+    // The rows that are before each row of the sample; a cut is where a range is full.
+    val before = rows.scanLeft(0.0)(_ + _._2).init
+    val ranks = before.map(rows => (rows * ranges / total).toInt)
+    val cuts = rows.zip(ranks).zip(0 +: ranks).collect {
+      case (((row, _), rank), last) if rank > last => row
+    }
+    val lasts = rows.map(_._1).take(1) ++ cuts
+    lasts.zip(cuts).collect { case (last, cut) if ordering.compare(last, cut) != 0 => cut }
+  }
 
   def ordering(
       directions: Seq[(SortDirection, NullOrdering)], types: Seq[DataType]): Ordering[InternalRow] =
@@ -103,7 +121,7 @@ private[window] object OrderCuts {
  * @param size   how many rows the sample of this task has, if there are as many
  * @param others the samples of other tasks: for each row, how many rows it stands for
  */
-final class OrderSample(size: Int, private var others: Seq[(Double, Array[Byte])]) {
+final class OrderSample(size: Int, private var others: WeightedRows) {
   private val kept = mutable.ArrayBuffer.empty[(Long, Array[Byte])]
   private var limit = Long.MaxValue
   private var number = 0L
@@ -129,7 +147,7 @@ final class OrderSample(size: Int, private var others: Seq[(Double, Array[Byte])
   }
 
   /** All rows of the samples, and how many rows each stands for. */
-  def weighted: Seq[(Double, Array[Byte])] = {
+  def weighted: WeightedRows = {
     if (kept.length > size) shrink()
     others ++ kept.map { case (_, row) => (seen.toDouble / kept.length, row) }
   }
@@ -143,7 +161,10 @@ final class OrderSample(size: Int, private var others: Seq[(Double, Array[Byte])
 }
 
 private[window] object OrderSample {
-  def write(rows: Seq[(Double, Array[Byte])]): Array[Byte] = {
+  /** Bytes of rows, and how many rows each of them stands for. */
+  type WeightedRows = Seq[(Double, Array[Byte])]
+
+  def write(rows: WeightedRows): Array[Byte] = {
     val bytes = new ByteArrayOutputStream
     val out = new DataOutputStream(bytes)
     out.writeInt(rows.length)
@@ -155,7 +176,7 @@ private[window] object OrderSample {
     bytes.toByteArray
   }
 
-  def read(bytes: Array[Byte]): Seq[(Double, Array[Byte])] = {
+  def read(bytes: Array[Byte]): WeightedRows = {
     val in = new DataInputStream(new ByteArrayInputStream(bytes))
     Seq.fill(in.readInt()) {
       val weight = in.readDouble()

@@ -7,17 +7,15 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.LazilyGeneratedOrdering
 import org.apache.spark.sql.catalyst.plans.physical._
-import org.apache.spark.sql.execution.{RDDScanExec, SortExec, SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
-import org.apache.spark.sql.saltwise.plan.ReportedSlices
+import org.apache.spark.sql.execution.{RDDScanExec, SortExec, SparkPlan}
+import org.apache.spark.sql.saltwise.split.Packing
 import org.apache.spark.sql.types.DataType
 
 /**
- * Lets a window run in slices. The rows of a task are a slice: a range of the order, or the rows
- * that a task reads where there is no order. The map tasks count the rows of each slice and make
- * the states of its aggregates, so the driver knows where each slice begins. A slice comes out
- * sorted, behind a row that carries the states of others ([[Carried]]), or between the rows of its
- * neighbours that its functions read ([[NearRows]]).
+ * Lets a window run in slices, which are ranges of its order. The map tasks count the rows of each
+ * slice and make the states of its aggregates, so the driver knows where each slice begins. A slice
+ * comes out sorted, behind a row that carries the states of others ([[Carried]]), or between the
+ * rows of its neighbours that its functions read ([[NearRows]]).
  *
  * Where a range ends is a value of the order, fixed on the driver. So rows that the order takes as
  * equal are in one slice, and a task that runs again has the same rows.
@@ -27,9 +25,10 @@ final case class SkewWindowExec(
     carried: Carried,
     columns: SliceColumns,
     added: Seq[Attribute],
-    sent: SlicesSent,
+    partitions: Slices,
+    sent: OfTasks[Seq[SentSlice]],
     child: SparkPlan)
-  extends UnaryExecNode with ReportedSlices {
+  extends SlicesExec {
   import SkewWindowExec._
 
   override def output: Seq[Attribute] = child.output ++ added
@@ -38,40 +37,22 @@ final case class SkewWindowExec(
   override def outputPartitioning: Partitioning = {
     val n = child.outputPartitioning.numPartitions
     val bySlice = RangePartitioning(Seq(bySliceNumber), n)
-    if (order.isEmpty) bySlice
+    if (partitions.ofKeys.isDefined) bySlice
     else PartitioningCollection(Seq(bySlice, RangePartitioning(order, n)))
   }
   override def outputOrdering: Seq[SortOrder] = bySliceNumber +: order
 
   private def bySliceNumber = SortOrder(columns.slice, Ascending)
 
-  override lazy val metrics: Map[String, SQLMetric] = Map(
-    "slices" -> SQLMetrics.createMetric(sparkContext, "slices"),
-    "longest" -> SQLMetrics.createMetric(sparkContext, "rows of the longest slice"),
-    "rows" -> SQLMetrics.createMetric(sparkContext, "rows"))
-
   override protected def doExecute(): RDD[InternalRow] = {
     val rows = child.execute()
     val states = new SliceStates(carried.aggregates, child.output)
-    val slices = slicesOf(rows, states)
-    statesFor(slices, states).fold(inOneSlice(rows, states))(inSlices(slices, _))
+    val slices = slicesOf(rows, sent, states, carried.near)
+    val ofPartitions = partitions.numbers(rows.getNumPartitions)
+    val carries = ofPartitions.map(numbers => statesFor(numbers.map(slices), states))
+    if (carries.contains(None)) inOneSliceEach(rows, ofPartitions, slices, states)
+    else inSlices(ofPartitions.map(_.map(slices)), carries.flatten)
   }
-
-  private def slicesOf(rows: RDD[InternalRow], states: SliceStates): Seq[SentSlice] =
-    if (order.nonEmpty) {
-      // Without adaptive execution, the map tasks have not run yet.
-      if (sent.isZero) rows.mapPartitions(_ => Iterator[Int]()).count()
-      try sent.slices(rows.getNumPartitions, states, carried.near) catch {
-        case NonFatal(_) => Failed
-      }
-    } else {
-      val (carry, input) = (carried, child.output)
-      rows.mapPartitions { rows =>
-        val slices = new SlicesOfTask(1, carry, input)
-        rows.foreach(slices.add(0, _))
-        slices.all.iterator
-      }.collect().toSeq
-    }
 
   /** The states that each slice carries. None if a sum overflows that may be none of stock's. */
   private def statesFor(slices: Seq[SentSlice], states: SliceStates): Option[Seq[Array[Byte]]] =
@@ -80,33 +61,45 @@ final case class SkewWindowExec(
       case NonFatal(_) => None
     }
 
-  private def inSlices(slices: Seq[SentSlice], states: Seq[Array[Byte]]): RDD[InternalRow] = {
-    report(slices.map(_.rows))
+  /** @param slices the slices of each partition of the window, and the states that they carry */
+  private def inSlices(
+      slices: Seq[Seq[SentSlice]], states: Seq[Seq[Array[Byte]]]): RDD[InternalRow] = {
+    report(slices.flatten.map(_.rows))
     val (input, by) = (child.output, order)
     val ordered = sorted(child)
-    val distinct: Seq[Long] =
-      if (!carried.distinct) slices.map(_ => 0L)
-      else ordered.mapPartitions(rows => Iterator(distinctIn(rows, by, input))).collect().toSeq
-    val total = slices.map(_.rows).sum
-    val begins = slices.map(_.rows).scanLeft(0L)(_ + _).zip(distinct.scanLeft(0L)(_ + _))
-      .zip(states).map { case ((before, distinct), state) => Begin(before, distinct, total, state) }
+    val values: Iterator[Long] =
+      if (!carried.distinct) Iterator.continually(0L)
+      else ordered.mapPartitions(rows => Iterator(distinctIn(rows, by, input))).collect().iterator
+    val begins = slices.zip(states).flatMap { case (ofPartition, states) =>
+      val rows = ofPartition.map(_.rows)
+      val distinct = ofPartition.map(_ => values.next())
+      rows.scanLeft(0L)(_ + _).zip(distinct.scanLeft(0L)(_ + _)).zip(states).map {
+        case ((before, distinct), state) => Begin(before, distinct, rows.sum, state)
+      }
+    }
     carried.near.fold(withColumns(ordered, begins))(withNeighbours(ordered, begins, slices, _))
   }
 
-  /** What stock Spark does: one task has all rows. */
-  private def inOneSlice(rows: RDD[InternalRow], states: SliceStates): RDD[InternalRow] = {
-    val total = if (order.isEmpty) 0L else sent.rows
-    report(Seq(total))
-    val whole = sorted(RDDScanExec(child.output, rows.coalesce(1), "Slices"))
+  /** What stock Spark does: one task has all rows of a partition. */
+  private def inOneSliceEach(
+      rows: RDD[InternalRow],
+      ofPartitions: Seq[Range],
+      slices: Seq[SentSlice],
+      states: SliceStates): RDD[InternalRow] = {
+    val total = ofPartitions.map(_.map(slices(_).rows).sum)
+    report(total)
+    val packing = Packing(ofPartitions, whole = rows.getNumPartitions, share = 1.0)
+    val together = rows.coalesce(ofPartitions.length, shuffle = false, Some(packing))
     // The other tasks have no rows.
     val others = sparkContext.parallelize(Seq.empty[InternalRow], rows.getNumPartitions)
-    val (all, begin) = (whole.union(others), Begin(0, 0, total, states.bytes(states.empty())))
-    val slice = SentSlice(total, null, SentSlice.NoEdges)
-    carried.near.fold(withColumns(all, Seq(begin)))(withNeighbours(all, Seq(begin), Seq(slice), _))
+    val all = sorted(RDDScanExec(child.output, together, "Slices")).union(others)
+    val begins = total.map(Begin(0, 0, _, states.bytes(states.empty())))
+    val whole = total.map(rows => Seq(SentSlice(rows, null, SentSlice.NoEdges)))
+    carried.near.fold(withColumns(all, begins))(withNeighbours(all, begins, whole, _))
   }
 
   private def sorted(rows: SparkPlan): RDD[InternalRow] =
-    if (order.isEmpty) rows.execute() else SortExec(order, global = false, rows).execute()
+    SortExec(order, global = false, rows).execute()
 
   private def withColumns(rows: RDD[InternalRow], begins: Seq[Begin]): RDD[InternalRow] = {
     val (types, columnsOf) = (outputTypes, columnsOfSlices(begins))
@@ -125,11 +118,11 @@ final case class SkewWindowExec(
   private def withNeighbours(
       rows: RDD[InternalRow],
       begins: Seq[Begin],
-      slices: Seq[SentSlice],
+      slices: Seq[Seq[SentSlice]],
       near: NearRows): RDD[InternalRow] = {
     val (types, columnsOf) = (outputTypes, columnsOfSlices(begins))
-    val around = near.around(slices.map(_.edges)).toArray
-    val (counts, edges) = (slices.map(_.rows).toArray, slices.map(_.edges).toArray)
+    val around = slices.flatMap(ofPartition => near.around(ofPartition.map(_.edges))).toArray
+    val (counts, edges) = (slices.flatten.map(_.rows).toArray, slices.flatten.map(_.edges).toArray)
     rows.mapPartitionsWithIndex { (number, rows) =>
       if (!rows.hasNext) rows else {
         val ((notRow, isRow), (before, behind)) = (columnsOf(number), around(number))
@@ -141,7 +134,7 @@ final case class SkewWindowExec(
     }
   }
 
-  private def outputTypes: Array[DataType] = (child.output ++ added).map(_.dataType).toArray
+  private def outputTypes: Array[DataType] = output.map(_.dataType).toArray
 
   /** The columns of rows that are not the slice's own, and of those that are. */
   private def columnsOfSlices(begins: Seq[Begin]): Array[(InternalRow, InternalRow)] =
@@ -150,22 +143,13 @@ final case class SkewWindowExec(
         columns.values(added, i, true, before, distinct, total, null))
     }.toArray
 
-  private def report(rows: Seq[Long]): Unit = {
-    longMetric("slices").set(rows.count(_ > 0))
-    longMetric("longest").set(if (rows.isEmpty) 0 else rows.max)
-    longMetric("rows").set(rows.sum)
-    val execution = sparkContext.getLocalProperty("spark.sql.execution.id")
-    SQLMetrics.postDriverMetricUpdates(sparkContext, execution, metrics.values.toSeq)
-  }
-
   override def simpleString(maxFields: Int): String =
-    s"SkewWindow ${order.mkString("[", ", ", "]")}, slices"
+    s"SkewWindow ${order.mkString("[", ", ", "]")}, slices$partitions"
 
   override protected def withNewChildInternal(c: SparkPlan): SkewWindowExec = copy(child = c)
 }
 
 private object SkewWindowExec {
-  private val Failed = Seq(SentSlice(0, null, SentSlice.NoEdges))
 
   /** How many values of the order sorted rows have. */
   def distinctIn(
@@ -184,12 +168,4 @@ private object SkewWindowExec {
 
   /** Where a slice begins: the rows and values before it, all rows, and the states of others. */
   final case class Begin(before: Long, distinct: Long, total: Long, state: Array[Byte])
-
-  /** Adds the columns of a slice to its rows. */
-  private final class WithColumns(types: Array[DataType]) {
-    private val project = UnsafeProjection.create(types)
-    private val both = new JoinedRow
-
-    def apply(row: InternalRow, columns: InternalRow): InternalRow = project(both(row, columns))
-  }
 }

@@ -1,6 +1,5 @@
 package org.apache.spark.sql.saltwise.window
 
-import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
@@ -32,10 +31,9 @@ final class SlicePartitioning(slice: Expression, n: Int) extends HashPartitionin
 }
 
 /**
- * The slice of a row: how many cuts are not behind it. It also counts what the task sends to each.
+ * The slice of a row: how many cuts are not behind it.
  *
  * @param cuts the cuts that [[OrderCuts]] found, the same for every row
- * @param read the columns that the aggregates read
  */
 final case class SliceOfRow(
     order: Seq[Expression],
@@ -44,35 +42,22 @@ final case class SliceOfRow(
     n: Int,
     carried: Carried,
     read: Seq[Expression],
-    sent: SlicesSent)
-  extends Expression with CodegenFallback {
+    sent: OfTasks[Seq[SentSlice]])
+  extends CountsSlices with CodegenFallback {
 
-  @transient private lazy val ofTask = {
-    val slices = new SlicesOfTask(n, carried, carried.read)
-    val context = TaskContext.get()
-    context.addTaskCompletionListener[Unit](_ => sent.add((context.partitionId(), slices.all)))
-    slices
-  }
-
-  @transient private lazy val argumentsOf = UnsafeProjection.create(read)
   @transient private lazy val project = UnsafeProjection.create(order)
-  @transient private lazy val ordering = OrderCuts.ordering(directions, order.map(_.dataType))
-  @transient private lazy val begins = OrderSample.read(cuts.eval().asInstanceOf[Array[Byte]])
-    .map { case (_, bytes) => StateFields.row(bytes, order.length) }.toArray
+  @transient private lazy val ranges = RangesOfOrder(
+    directions, order.map(_.dataType),
+    OrderSample.read(cuts.eval().asInstanceOf[Array[Byte]]).map(_._2))
 
   override def children: Seq[Expression] = order ++ read :+ cuts
   override def nullable: Boolean = false
   override def dataType: DataType = IntegerType
 
   override def eval(row: InternalRow): Any = {
-    val value = project(row)
-    var (low, high) = (0, begins.length)
-    while (low < high) {
-      val middle = (low + high) >>> 1
-      if (ordering.compare(begins(middle), value) <= 0) low = middle + 1 else high = middle
-    }
-    ofTask.add(low, if (read.isEmpty) row else argumentsOf(row))
-    low
+    val slice = ranges.of(project(row))
+    count(slice, row)
+    slice
   }
 
   override def toString: String = order.mkString(", ")
@@ -87,8 +72,31 @@ object SliceOfRow {
       cuts: Expression,
       n: Int,
       carried: Carried,
-      sent: SlicesSent): SliceOfRow =
+      sent: OfTasks[Seq[SentSlice]]): SliceOfRow =
     SliceOfRow(
-      order.map(_.child), order.map(o => (o.direction, o.nullOrdering)), cuts, n, carried,
-      carried.read, sent)
+      order.map(_.child), OrderCuts.directions(order), cuts, n, carried, carried.read, sent)
+}
+
+/** Ranges of an order, each of which but the first begins at a value. */
+private[window] final class RangesOfOrder(
+    begins: Array[UnsafeRow], ordering: Ordering[InternalRow]) {
+
+  /** The number of the range that a value is in. */
+  def of(value: InternalRow): Int = {
+    var (low, high) = (0, begins.length)
+    while (low < high) {
+      val middle = (low + high) >>> 1
+      if (ordering.compare(begins(middle), value) <= 0) low = middle + 1 else high = middle
+    }
+    low
+  }
+}
+
+private[window] object RangesOfOrder {
+  def apply(
+      directions: Seq[(SortDirection, NullOrdering)],
+      types: Seq[DataType],
+      begins: Seq[Array[Byte]]): RangesOfOrder =
+    new RangesOfOrder(
+      begins.map(StateFields.row(_, types.length)).toArray, OrderCuts.ordering(directions, types))
 }

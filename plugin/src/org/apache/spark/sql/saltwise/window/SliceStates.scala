@@ -33,6 +33,7 @@ private[window] final class SliceStates(
     functions.flatMap(_.mergeExpressions),
     fields ++ functions.flatMap(_.inputAggBufferAttributes))
   private val asBytes = UnsafeProjection.create(fields.map(_.dataType).toArray)
+  private val evaluate = UnsafeProjection.create(functions.map(_.evaluateExpression), fields)
   private val stateAndRow = new JoinedRow
 
   /** The state of no rows. */
@@ -48,6 +49,9 @@ private[window] final class SliceStates(
 
   /** The bytes of a state, as [[org.apache.spark.sql.saltwise.plan.StateFields]] reads them. */
   def bytes(state: InternalRow): Array[Byte] = asBytes(state).getBytes.clone()
+
+  /** The results of the aggregates, once all rows are in the state. */
+  def results(state: Array[Byte]): InternalRow = evaluate(fromBytes(state))
 
   /**
    * For each slice, the state that its rows go on from.

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.trees.TreePattern.WINDOW
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.saltwise.{OrStock, SaltwiseConf}
 import org.apache.spark.sql.saltwise.compat.{NativeEngine, SparkCompat}
-import org.apache.spark.sql.saltwise.plan.{CheapRows, LeftAlone}
+import org.apache.spark.sql.saltwise.plan.{CheapRows, GroupingKeys, LeftAlone}
 import org.apache.spark.sql.saltwise.routing.StableColumns
 
 /**
@@ -20,77 +20,95 @@ import org.apache.spark.sql.saltwise.routing.StableColumns
  *   before:  Window(sum(v) AS s, x) - t
  *   after:   Project(x, s) - Filter(isRow) - Window(sum(v or state) AS s, slice, x)
  *              - WindowSlices(x) - t
+ *
+ *   SELECT x, sum(v) OVER () AS s FROM t
+ *
+ *   before:  Window(sum(v) AS s) - t
+ *   after:   Project(x, s) - WindowTotals(sum(v)) - t
  * }}}
  *
- * [[CarriedFunctions]] says what becomes of a function, [[SkewWindowExec]] makes the slices. The
- * rule runs behind all of Spark's own: a row that carries states must meet none of them.
+ * [[CarriedFunctions]] and [[TotalFunctions]] say what becomes of a function, [[SkewWindowExec]]
+ * makes the slices. The rule runs behind all of Spark's own: a row that carries states must meet
+ * none of them. A window with PARTITION BY is for [[SliceHotKeys]], once its rows have been counted.
  */
 object SliceWindows extends Rule[LogicalPlan] {
 
   override def apply(plan: LogicalPlan): LogicalPlan =
-    if (!plan.containsPattern(WINDOW) || !SaltwiseConf.isOn(conf) ||
-        !conf.getConf(SaltwiseConf.WindowSlices) || NativeEngine.running(conf).isDefined) plan
+    if (!plan.containsPattern(WINDOW) || !isOn) plan
     else plan.transformUp {
-      case window: Window if window.partitionSpec.isEmpty && !window.isStreaming &&
-          !isDecided(window.child) =>
-        OrStock[LogicalPlan]("SliceWindows", window)(sliced(window))
+      case window: Window if !window.isStreaming && !isDecided(window.child) =>
+        OrStock[LogicalPlan]("SliceWindows", window) {
+          if (window.child.stats.sizeInBytes <= conf.getConf(SaltwiseConf.SmallInput)) window
+          else reasonToLeave(window).fold {
+            if (window.partitionSpec.isEmpty) inSlices(window) else window
+          }(reason => window.withNewChildren(Seq(LeftAlone(reason, window.child))))
+        }
     }
 
-  private def sliced(window: Window): LogicalPlan = {
-    val functions = new CarriedFunctions(window.orderSpec)
-    val results = window.windowExpressions.map(_.transformDown {
-      case e @ WindowExpression(function, spec) =>
-        functions.of(function, spec.frameSpecification).getOrElse(e)
-    }.asInstanceOf[NamedExpression])
-    val rows = window.child
-    if (rows.stats.sizeInBytes <= conf.getConf(SaltwiseConf.SmallInput)) window
-    else if (results.exists(WindowExpression.hasWindowExpression) || functions.differ) {
-      left(window, OtherFunctions)
-    } else {
-      val carried = functions.carried(rows.output)
-      reasonToLeave(window, carried).fold(
-        inSlices(window, functions, carried, results))(left(window, _))
-    }
-  }
+  /** Whether windows of this session may run in slices. */
+  def isOn: Boolean = SaltwiseConf.isOn(conf) && conf.getConf(SaltwiseConf.WindowSlices) &&
+    NativeEngine.running(conf).isEmpty
 
-  private def reasonToLeave(window: Window, carried: Carried): Option[String] = {
+  /** Why a window has to stay as it is; None if it may run in slices. */
+  def reasonToLeave(window: Window): Option[String] = {
     val (order, rows) = (window.orderSpec, window.child)
-    // With an order, the values make one pass.
-    val mayDiffer = !StableColumns.staysInPlace(rows) ||
-      order.isEmpty && rows.exists(!_.expressions.forall(_.deterministic))
+    val values = window.partitionSpec ++ order.map(_.child)
+    // What its slices read of the rows.
+    val read =
+      if (order.isEmpty) TotalFunctions(window.windowExpressions).map(_.aggregates)
+      else CarriedFunctions(window.windowExpressions, order, rows.output).map { functions =>
+        val carried = functions.carried
+        values ++ carried.aggregates ++ carried.near.toSeq.flatMap(_.input)
+      }
+    val secondSort = order.nonEmpty && cores < 3 && window.windowExpressions.exists(
+      _.exists(_.isInstanceOf[DenseRank]))
     if (order.nonEmpty && order.forall(_.child.foldable)) Some(ConstantOrder)
-    else if (!CheapRows(rows)) Some(SecondPass)
-    else if (mayDiffer) Some(MayDiffer)
-    else if (carried.distinct && cores < 3) Some(SecondSort)
+    else if (read.isEmpty || isDecided(rows)) Some(OtherFunctions)
+    else if (secondSort) Some(SecondSort)
+    else if (window.partitionSpec.isEmpty) reasonToReadOnce(window)
+    else if (values.exists(value => GroupingKeys.isCollated(value.dataType))) Some(Collated)
+    else if (!repeats(read.get, rows)) Some(OtherRows)
     else None
   }
 
-  private def inSlices(
-      window: Window,
-      functions: CarriedFunctions,
-      carried: Carried,
-      results: Seq[NamedExpression]): LogicalPlan = {
-    val (order, rows, columns) = (window.orderSpec, window.child, functions.columns)
-    val windows = functions.windows
-    val added = columns.in(
-      AttributeSet(results ++ windows) ++ AttributeSet(Seq(columns.slice, columns.isRow)))
-    val n = slicesOf(rows)
-    val slices =
-      WindowSlices(order, carried, columns, added, cutsOf(order, rows, n), n, rows)
-    val overSlices = window.copy(
-      windowExpressions = windows, partitionSpec = Seq(columns.slice), child = slices)
-    Project(rows.output ++ results, Filter(columns.isRow, overSlices))
+  /** Why the rows of a window without PARTITION BY should not be read twice. */
+  private def reasonToReadOnce(window: Window): Option[String] = {
+    val rows = window.child
+    // With an order, the values make one pass.
+    val mayDiffer = !StableColumns.staysInPlace(rows) ||
+      window.orderSpec.isEmpty && rows.exists(!_.expressions.forall(_.deterministic))
+    if (!CheapRows(rows)) Some(SecondPass) else if (mayDiffer) Some(MayDiffer) else None
+  }
+
+  /** Whether these are the same when the tasks of the rows run again. */
+  private def repeats(values: Seq[Expression], rows: LogicalPlan): Boolean =
+    values.forall(_.deterministic) && StableColumns.sameStableRows(rows) &&
+      AttributeSet(values).subsetOf(StableColumns(rows))
+
+  private def inSlices(window: Window): LogicalPlan = {
+    val (order, rows) = (window.orderSpec, window.child)
+    if (order.isEmpty) {
+      val totals = TotalFunctions(window.windowExpressions).get
+      Project(rows.output ++ totals.results, WindowTotals(totals.aggregates, totals.values, rows))
+    } else {
+      val functions = CarriedFunctions(window.windowExpressions, order, rows.output).get
+      val (columns, n) = (functions.columns, slicesOf(rows))
+      val slices = WindowSlices(
+        order, functions.carried, columns, functions.added, cutsOf(order, rows, n), n, rows)
+      val overSlices = window.copy(
+        windowExpressions = functions.windows, partitionSpec = Seq(columns.slice), child = slices)
+      Project(rows.output ++ functions.results, Filter(columns.isRow, overSlices))
+    }
   }
 
   /** A subquery that reads the order alone, and finds where the slices begin. */
-  private def cutsOf(order: Seq[SortOrder], rows: LogicalPlan, n: Int): Option[Expression] =
-    if (order.isEmpty) None else {
-      val cuts = OrderCuts(order, n)
-      val pass = SparkCompat.aggregate(Alias(cuts.toAggregateExpression(), "cuts")(), rows)
-      // Spark has optimized the subqueries of the query before, so this one is optimized here.
-      val optimized = SparkCompat.state(SparkSession.active).optimizer.execute(pass)
-      Some(SparkCompat.scalarSubquery(optimized))
-    }
+  private def cutsOf(order: Seq[SortOrder], rows: LogicalPlan, n: Int): Expression = {
+    val cuts = OrderCuts(order, n)
+    val pass = SparkCompat.aggregate(Alias(cuts.toAggregateExpression(), "cuts")(), rows)
+    // Spark has optimized the subqueries of the query before, so this one is optimized here.
+    val optimized = SparkCompat.state(SparkSession.active).optimizer.execute(pass)
+    SparkCompat.scalarSubquery(optimized)
+  }
 
   private def cores: Int = conf.getConf(SQLConf.LEAF_NODE_DEFAULT_PARALLELISM)
     .getOrElse(SparkSession.active.sparkContext.defaultParallelism)
@@ -105,19 +123,19 @@ object SliceWindows extends Rule[LogicalPlan] {
 
   /** Spark keeps the first rows only, or the rule has been here. */
   private def isDecided(rows: LogicalPlan): Boolean = rows match {
-    case _: WindowGroupLimit | _: LeftAlone => true
+    case _: WindowGroupLimit | _: LeftAlone | _: WindowSlices => true
     case _ => false
   }
-
-  private def left(window: Window, reason: String): LogicalPlan =
-    window.withNewChildren(Seq(LeftAlone(reason, window.child)))
 
   private val OtherFunctions =
     "a function of this window cannot go on where the rows of another task ended"
   private val ConstantOrder = "its order is a constant, so all rows are equal"
+  private val Collated = "equal strings of its keys may have different bytes"
   private val SecondPass =
     "a pass over its order would compute its rows a second time; cache them first"
   private val SecondSort =
     "to count the values of its order takes a second sort, and two cores win nothing by that"
+  private val OtherRows =
+    "its keys, its order or its arguments may differ when a task runs again"
   private val MayDiffer = "a second pass may find its rows in another order, or other values"
 }

@@ -2,11 +2,9 @@ package org.apache.spark.sql.saltwise.window
 
 import scala.util.control.NonFatal
 
-import org.apache.spark.SparkContext
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.saltwise.window.SentSlice.MaxEdgeBytes
-import org.apache.spark.util.AccumulatorV2
 
 /**
  * Rows of a slice.
@@ -20,51 +18,50 @@ private[window] final case class SentSlice(rows: Long, state: Array[Byte], edges
 private[window] object SentSlice {
   val NoEdges: Edges = Edges(Nil, Nil)
   val MaxEdgeBytes: Long = 1L << 20
-}
 
-/**
- * What each map task sent to each slice. A task that runs again sends the same rows, so it takes
- * its own place, and nothing counts twice.
- */
-final class SlicesSent extends AccumulatorV2[(Int, Seq[SentSlice]), Map[Int, Seq[SentSlice]]] {
-  private var tasks = Map.empty[Int, Seq[SentSlice]]
-
-  /** The sums of all tasks. */
-  private[window] def slices(
-      n: Int, states: SliceStates, near: Option[NearRows]): Seq[SentSlice] = {
-    val sent = tasks.values.toSeq
+  /** The n slices of which each task sent a part. */
+  def of(
+      tasks: Seq[Seq[SentSlice]],
+      n: Int,
+      states: SliceStates,
+      near: Option[NearRows]): Seq[SentSlice] =
     (0 until n).map { i =>
-      val parts = sent.map(_(i))
-      val ofTasks = parts.map(_.state)
+      val parts = tasks.map(_(i))
       SentSlice(
         parts.map(_.rows).sum,
-        if (ofTasks.contains(null)) null else states.merged(ofTasks),
-        near.fold(SentSlice.NoEdges)(_.merged(parts.map(_.edges))))
+        merged(parts.map(_.state), states),
+        near.fold(NoEdges)(_.merged(parts.map(_.edges))))
     }
-  }
 
-  /** The rows of all tasks. */
-  private[window] def rows: Long = tasks.values.flatten.map(_.rows).sum
-
-  override def isZero: Boolean = tasks.isEmpty
-  override def copy(): SlicesSent = {
-    val other = new SlicesSent
-    other.tasks = tasks
-    other
-  }
-  override def reset(): Unit = tasks = Map.empty
-  override def add(task: (Int, Seq[SentSlice])): Unit = tasks += task
-  override def merge(other: AccumulatorV2[(Int, Seq[SentSlice]), Map[Int, Seq[SentSlice]]]): Unit =
-    tasks ++= other.value
-  override def value: Map[Int, Seq[SentSlice]] = tasks
+  /**
+   * The state of all rows of some states; null if one is missing. A sum of two states may overflow
+   * where stock Spark, which adds in order, does not.
+   */
+  def merged(ofTasks: Seq[Array[Byte]], states: SliceStates): Array[Byte] =
+    if (ofTasks.contains(null)) null
+    else try states.merged(ofTasks) catch { case NonFatal(_) => null }
 }
 
-private[window] object SlicesSent {
-  def apply(context: SparkContext): SlicesSent = {
-    val sent = new SlicesSent
-    context.register(sent)
-    sent
+/** An expression that finds the slice of a row, and counts what its task sends to each slice. */
+private[window] trait CountsSlices extends Expression {
+
+  /** The number of slices. */
+  def n: Int
+  def carried: Carried
+
+  /** The columns that the aggregates read. If there are none, the row itself is what counts. */
+  def read: Seq[Expression]
+  def sent: OfTasks[Seq[SentSlice]]
+
+  @transient private lazy val argumentsOf = UnsafeProjection.create(read)
+  @transient private lazy val ofTask = {
+    val slices = new SlicesOfTask(n, carried, carried.read)
+    sent.whenTaskEnds(slices.all)
+    slices
   }
+
+  protected final def count(slice: Int, row: InternalRow): Unit =
+    ofTask.add(slice, if (read.isEmpty) row else argumentsOf(row))
 }
 
 /** Counts what a map task sends. It is made where the task runs. */

@@ -67,19 +67,24 @@ final case class Carried(
   def read: Seq[Attribute] = AttributeSet(aggregates.flatMap(_.references)).toSeq
 }
 
+object Carried {
+  /** States, and each slice gets those of the slices before it. */
+  def states(aggregates: Seq[AggregateExpression]): Carried =
+    Carried(aggregates, aggregates.map(_ => false), distinct = false, near = None)
+}
+
 /**
  * The rows of a window without PARTITION BY, in slices that are ranges of its order.
  *
- * @param added those of the columns that the window reads
- * @param cuts  where the slices begin, if there is an order; else each task has a slice
- * @param n     the number of slices
+ * @param cuts where the slices begin
+ * @param n    the number of slices
  */
 final case class WindowSlices(
     order: Seq[SortOrder],
     carried: Carried,
     columns: SliceColumns,
     added: Seq[Attribute],
-    cuts: Option[Expression],
+    cuts: Expression,
     n: Int,
     child: LogicalPlan)
   extends UnaryNode {
@@ -90,24 +95,36 @@ final case class WindowSlices(
   override protected def withNewChildInternal(c: LogicalPlan): WindowSlices = copy(child = c)
 }
 
+/** The rows of a window with neither PARTITION BY nor an order, and its aggregates of them all. */
+final case class WindowTotals(
+    aggregates: Seq[AggregateExpression], values: Seq[Attribute], child: LogicalPlan)
+  extends UnaryNode {
+  override def output: Seq[Attribute] = child.output ++ values
+  override def producedAttributes: AttributeSet = AttributeSet(values)
+  override def maxRows: Option[Long] = child.maxRows
+  override protected def withNewChildInternal(c: LogicalPlan): WindowTotals = copy(child = c)
+}
+
 /**
- * Plans a [[WindowSlices]].
+ * Plans a [[WindowSlices]] and a [[WindowTotals]].
  *
  * {{{
  *   before:  Window(sum(v) so far, slice) - WindowSlices(x) - t
  *   after:   Window(sum(v) so far, slice) - SkewWindow(x) - Exchange(slices of x) - t
+ *
+ *   before:  WindowTotals(sum(v)) - t
+ *   after:   SkewWindow(totals) - t
  * }}}
  */
 object PlanWindowSlices extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case WindowSlices(order, carried, columns, added, cuts, n, child) =>
-      val sent = SlicesSent(SparkSession.active.sparkContext)
-      val rows = planLater(child)
-      val shuffled = cuts.fold(rows) { cuts =>
-        val slice = SliceOfRow(order, cuts, n, carried, sent)
-        SparkCompat.exchange(new SlicePartitioning(slice, n), rows)
-      }
-      SkewWindowExec(order, carried, columns, added, sent, shuffled) :: Nil
+      val sent = OfTasks[Seq[SentSlice]](SparkSession.active.sparkContext)
+      val slice = SliceOfRow(order, cuts, n, carried, sent)
+      val rows = SparkCompat.exchange(new SlicePartitioning(slice, n), planLater(child))
+      SkewWindowExec(order, carried, columns, added, Slices(None), sent, rows) :: Nil
+    case WindowTotals(aggregates, values, child) =>
+      SkewTotalsExec(aggregates, values, Slices(None), None, planLater(child)) :: Nil
     case _ => Nil
   }
 }

@@ -1,0 +1,138 @@
+package org.apache.spark.sql.saltwise.window
+
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution._
+import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, ShuffleQueryStageExec}
+import org.apache.spark.sql.execution.exchange.ValidateRequirements
+import org.apache.spark.sql.execution.window.WindowExec
+import org.apache.spark.sql.saltwise.{OrStock, SaltwiseConf}
+import org.apache.spark.sql.saltwise.plan.StateFields
+import org.apache.spark.sql.saltwise.split._
+
+/**
+ * Runs the hot keys of a window in slices, once its exchange has run and the sample of
+ * [[SampleWindowKeys]] shows that one task would have too many rows of a key.
+ *
+ * {{{
+ *   SELECT k, x, sum(v) OVER (PARTITION BY k ORDER BY x) AS s FROM t
+ *
+ *   before:  Window(sum(v), k, x) - Sort(k, x) - ShuffleQueryStage
+ *
+ *   after:   Union
+ *            |- Window(sum(v), k, x) - Sort(k, x) - WholePartitions - ShuffleQueryStage
+ *            |- Window(sum(v), k, x) - Sort(k, x) - SlicedRows(other keys) - ShuffleQueryStage
+ *            +- Project(k, x, s) - Filter(isRow) - Window(sum(v or state), slice, x)
+ *                 - SkewWindow(x) - SlicedRows(hot keys) - ShuffleQueryStage
+ * }}}
+ *
+ * The rows of oversize partitions are shuffled once more: those of hot keys to slices, and those of
+ * other keys by their keys. Adaptive execution accepts no plan with more exchanges than before, so
+ * both nodes make this one themselves ([[ExchangeOfSlices]]). If an operator above needs the rows in
+ * their partitions, the plan stays as it is.
+ */
+object SliceHotKeys extends Rule[SparkPlan] {
+  private val Million = 1000000L
+
+  override def apply(plan: SparkPlan): SparkPlan =
+    plan.collect { case window @ Sampled(_, _) => window }.foldLeft(plan) { (before, window) =>
+      OrStock("SliceHotKeys", before) {
+        val Sampled(stage, sampled) = window
+        val after = sliced(window, stage, sampled).map { union =>
+          before.transformDown { case node if node eq window => union }
+        }
+        after.filter(plan => ValidateRequirements.validate(plan) && !BarrierOverUnion.isIn(plan))
+          .getOrElse(before)
+      }
+    }
+
+  /** A window over an exchange that has run, and a sample of its rows. */
+  private object Sampled {
+    def unapply(window: WindowExec): Option[(ShuffleQueryStageExec, SampledPartitioning)] =
+      window.child match {
+        case SortExec(_, false, stage: ShuffleQueryStageExec, _) if stage.isMaterialized =>
+          stage.shuffle.outputPartitioning match {
+            // An exchange that is used twice may have the sample of another order.
+            case sampled: SampledPartitioning if sampled.keys == window.partitionSpec &&
+                sampled.order == window.orderSpec => Some((stage, sampled))
+            case _ => None
+          }
+        case _ => None
+      }
+  }
+
+  private def sliced(
+      window: WindowExec,
+      stage: ShuffleQueryStageExec,
+      sampled: SampledPartitioning): Option[SparkPlan] = {
+    val bytes = stage.mapStats.fold(Array.empty[Long])(_.bytesByPartitionId)
+    if (bytes.sum <= conf.getConf(SaltwiseConf.SmallInput)) None else {
+      val tasks = Received(bytes, new Array[Long](bytes.length), allRows = 0)
+        .tasks(conf, stage.session.sparkContext)
+      val keys = window.partitionSpec
+      val hot =
+        SlicedKeys.of(sampled.samples.all.flatten, keys.map(_.dataType), window.orderSpec, tasks)
+      if (hot.isEmpty) None else {
+        val rows = new Array[Long](bytes.length)
+        hot.foreach { key =>
+          val partition = sampled.partitionOf(StateFields.row(key.key, keys.length))
+          rows(partition) += math.round(key.share * Million)
+        }
+        Some(inBranches(window, stage, Received(bytes, rows, Million), tasks, hot))
+      }
+    }
+  }
+
+  /** @param received rows in millionths of all, for the partitions of hot keys */
+  private def inBranches(
+      window: WindowExec,
+      stage: ShuffleQueryStageExec,
+      received: Received,
+      tasks: Int,
+      hot: Seq[SlicedKey]): SparkPlan = {
+    val partitions = received.bytes.indices
+    val oversize = partitions.filter(received.rows(_) > 0)
+    val read = AQEShuffleReadExec(stage, oversize.flatMap { partition =>
+      val pieces = math.ceil(received.load(partition) * tasks).toLong
+      Received.ranges(stage, partition, math.max(1L, received.bytes(partition) / pieces))
+    })
+    // Without its hot keys, an oversize partition is about as large as others are.
+    val (slices, rows) = inSlices(window, hot, others = oversize.length, read)
+    def asPlanned(rows: SparkPlan): SparkPlan =
+      window.withNewChildren(Seq(window.child.withNewChildren(Seq(rows))))
+    val keys = window.partitionSpec
+    val whole =
+      if (oversize.length == partitions.length) Nil
+      else Seq(WholePartitionsExec(stage, received, tasks, oversize.toSet, keys))
+    val union = UnionExec((whole :+ slices.ofOtherKeys(read, keys)).map(asPlanned(_)) :+ rows)
+    window.logicalLink.foreach(union.setLogicalLink)
+    union
+  }
+
+  /** The exchange to the slices, and the window over them. */
+  private def inSlices(
+      window: WindowExec,
+      hot: Seq[SlicedKey],
+      others: Int,
+      read: SparkPlan): (ExchangeOfSlices, SparkPlan) = {
+    val (order, slices) = (window.orderSpec, Slices(Some(hot.map(_.slices))))
+    val sent = OfTasks[Seq[SentSlice]](window.session.sparkContext)
+    def exchange(carried: Carried) =
+      new ExchangeOfSlices(SliceOfKey(window.partitionSpec, order, hot, others, carried, sent))
+    if (order.isEmpty) {
+      val totals = TotalFunctions(window.windowExpression).get
+      val exchanged = exchange(Carried.states(totals.aggregates))
+      val rows = SkewTotalsExec(
+        totals.aggregates, totals.values, slices, Some(sent), exchanged.ofHotKeys(read))
+      (exchanged, ProjectExec(read.output ++ totals.results, rows))
+    } else {
+      val functions = CarriedFunctions(window.windowExpression, order, read.output).get
+      val (columns, exchanged) = (functions.columns, exchange(functions.carried))
+      val rows = SkewWindowExec(
+        order, functions.carried, columns, functions.added, slices, sent,
+        exchanged.ofHotKeys(read))
+      val overSlices = WindowExec(functions.windows, Seq(columns.slice), order, rows)
+      (exchanged, ProjectExec(
+        read.output ++ functions.results, FilterExec(columns.isRow, overSlices)))
+    }
+  }
+}
