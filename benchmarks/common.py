@@ -62,14 +62,18 @@ def started(builder: SparkSession.Builder, **conf: str) -> SparkSession:
 
 
 def users_jar() -> str:
-    """Return the jar of UserAggregates.scala, which the Scala compiler in pyspark compiles the first time."""
-    source = Path(__file__).with_name("UserAggregates.scala")
+    """Return the jar of UserAggregates.scala."""
+    return compiled_jar(Path(__file__).with_name("UserAggregates.scala"))
+
+
+def compiled_jar(source: Path) -> str:
+    """Return the jar of a Scala file, which the Scala compiler in pyspark compiles the first time."""
     digest = hashlib.sha256(source.read_bytes() + pyspark.__version__.encode()).hexdigest()[:8]
-    jar = CACHE / f"users-{digest}.jar"
+    jar = CACHE / f"{source.stem}-{digest}.jar"
     if not jar.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
         part = jar.with_suffix(".part.jar")
-        libraries = Path(pyspark.__file__).parent / "jars" / "*"
+        libraries = f"{Path(pyspark.__file__).parent / 'jars' / '*'}:{saltwise.jar_path(pyspark.__version__)}"
         scalac = [find_java().path, "-Xss4m", "-cp", libraries, "scala.tools.nsc.Main", "-usejavacp"]
         subprocess.run([*scalac, "-d", part, source], check=True)
         part.rename(jar)

@@ -11,3 +11,6 @@ PLANS = {
 
 JOIN_PLANS = {"Combine below a join": ", below a join", "SkewJoinSplit": "SkewJoinSplit"}
 """What is only in plans of aggregates over joins that are shuffled."""
+
+WINDOW_PLANS = {"SkewWindow": "SkewWindow [", "SlicedRows": "SlicedRows in "}
+"""What is only in plans of windows."""

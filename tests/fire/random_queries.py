@@ -30,7 +30,7 @@ import pandas as pd
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.functions import pandas_udf
-from tests.fire.plan_parts import JOIN_PLANS, PLANS
+from tests.fire.plan_parts import JOIN_PLANS, PLANS, WINDOW_PLANS
 from tests.fire.reading import LAYOUT, PARTITIONS, READINGS, SAME_LAYOUT
 
 import saltwise
@@ -737,7 +737,7 @@ def check(
                 side.pop("spark.saltwise.partitions", None)
         for ours in [sides[number % len(sides)]] if by_turns else sides:
             rewritten, plan = run(spark, query, shared | ours)
-            ran |= {name for name, text in (PLANS | JOIN_PLANS).items() if text in plan}
+            ran |= {name for name, text in (PLANS | JOIN_PLANS | WINDOW_PLANS).items() if text in plan}
             ran |= {f"{strategy}: SkewRoute" for strategy in _ROUTE.findall(plan)}
             found = difference(answer, rewritten)
             if not found and query.in_parts:

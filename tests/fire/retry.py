@@ -65,7 +65,7 @@ import pyarrow as pa
 import pyspark
 from cluster import free_port, wait_for  # type: ignore[import-not-found]
 from executors import JVM_OPTIONS, jvms, kill_one  # type: ignore[import-not-found]
-from plan_parts import PLANS  # type: ignore[import-not-found]
+from plan_parts import PLANS, WINDOW_PLANS  # type: ignore[import-not-found]
 from pyspark import StorageLevel, TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -101,6 +101,12 @@ AGGREGATES = {
 """What is computed. "python" has the answer of this SQL, and is a pandas UDF in stock Spark, and an Aggregator in ours."""
 KINDS = list(AGGREGATES)[2:]
 """Those of --plan."""
+WINDOWS = {
+    "window in order": ["rank() OVER (PARTITION BY k ORDER BY v)", "sum(v) OVER (PARTITION BY k ORDER BY v)"],
+    "window of near rows": ["lag(v) OVER (PARTITION BY k ORDER BY v)"],
+    "window of totals": ["count(*) OVER (PARTITION BY k)", "max(v) OVER (PARTITION BY k)"],
+}
+"""In place of aggregates: windows, whose hot key runs in slices. Only `auto` has them, with AQE."""
 NO_AGGREGATOR = ("split", "offgreedy", "hot", "hot-keys-only")
 """Strategies that an Aggregator refuses."""
 GENERATED = ("count", "sum(double)")
@@ -117,7 +123,7 @@ PROOFS = {
     "twice": ("Speculative",),
 }
 """What the event log has, of all that `seen_in` counts, where something was lost: one of these."""
-NAMES = {name: text for name, text in PLANS.items() if name != "left alone"} | {
+NAMES = {name: text for name, text in (PLANS | WINDOW_PLANS).items() if name != "left alone"} | {
     "Aggregator": "MapInArrow combine_rows("
 }
 """How a plan shows what of ours is in it."""
@@ -157,7 +163,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--strategies", default=STRATEGIES)
-    parser.add_argument("--aggregates", default="counts", help=", ".join(AGGREGATES))
+    parser.add_argument("--aggregates", default="counts", help=", ".join([*AGGREGATES, *WINDOWS]))
     parser.add_argument("--lose", default="reduce", help=", ".join(LOSSES))
     parser.add_argument("--stock", action="store_true")
     parser.add_argument("--plan", action="store_true")
@@ -378,9 +384,10 @@ def end_of(spark: SparkSession, trial: Trial) -> tuple[str, str, str]:
     """Run a query and lose something in it; return how it ended, why Spark aborted it, and what of ours was in its plan."""
     _, name, kind, lost, i = trial
     stock = trial.side == "stock"
-    spark.conf.set("spark.sql.adaptive.enabled", "true" if i % 2 or name == "split" else "false")
+    adaptive = i % 2 or name == "split" or kind in WINDOWS
+    spark.conf.set("spark.sql.adaptive.enabled", "true" if adaptive else "false")
     few = 1 if name == "hot-keys-only" else None
-    right = expected(spark, tuple(AGGREGATES[kind][:few]))
+    right = expected(spark, kind, few)
     exact = name.startswith("hot")
     strategy: Any = "dchoices" if exact else name
     hot: Any = {0: 0.6} if exact else None
@@ -395,13 +402,19 @@ def end_of(spark: SparkSession, trial: Trial) -> tuple[str, str, str]:
             rows.persist(StorageLevel.MEMORY_ONLY).count()
             after.callback(rows.unpersist)
         below = rows.withColumn("k", through(losing)("k")) if lost in BELOW else rows
-        grouped: Any = (
-            below.groupBy("k") if stock else skew_groupby(below, "k", strategy=strategy, partitions=7, hot=hot)
-        )
-        skewed = grouped.agg(*calls(kind, stock)[:few])
+        if kind in WINDOWS:
+            spark.conf.set("spark.saltwise.enabled", str(not stock).lower())
+            after.callback(spark.conf.unset, "spark.saltwise.enabled")
+            skewed = below.select("k", "v", *windows(kind))
+        else:
+            grouped: Any = (
+                below.groupBy("k") if stock else skew_groupby(below, "k", strategy=strategy, partitions=7, hot=hot)
+            )
+            skewed = grouped.agg(*calls(kind, stock)[:few])
         by_driver = lost in ("slices", "workers", "replan")
         doomed = skewed if by_driver or lost in BELOW else skewed.mapInPandas(losing, skewed.schema)
         query = doomed if i % 4 >= 2 else doomed.repartition(3, "k")
+        query = summed(query) if kind in WINDOWS else query
         if lost in BESIDE:
             running = Running(spark, marker, 3 if passes else 1, random.Random(i), Event())
             after.enter_context(beside(BESIDE[lost], running))
@@ -674,10 +687,22 @@ def executor_jvm() -> int:
     return pid
 
 
+def windows(kind: str) -> list[Column]:
+    return [F.expr(call).alias(f"w{i}") for i, call in enumerate(WINDOWS[kind])]
+
+
+def summed(rows: DataFrame) -> DataFrame:
+    """Put rows into one that differs if one of them differs."""
+    return rows.agg(F.count("*"), F.sum(F.xxhash64(*rows.columns).cast("decimal(38,0)")))
+
+
 @cache
-def expected(spark: SparkSession, aggregates: tuple[str, ...]) -> list[tuple[Any, ...]]:
+def expected(spark: SparkSession, kind: str, few: int | None) -> list[tuple[Any, ...]]:
     """Return Spark's own answer, of a query in which nothing is lost."""
-    return sorted(map(tuple, skewed_rows(spark).groupBy("k").agg(*map(F.expr, aggregates)).collect()))
+    rows = skewed_rows(spark)
+    if kind in WINDOWS:
+        return [*map(tuple, summed(rows.select("k", "v", *windows(kind))).collect())]
+    return sorted(map(tuple, rows.groupBy("k").agg(*map(F.expr, AGGREGATES[kind][:few])).collect()))
 
 
 def message(e: BaseException) -> str:

@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 from tests.fire import fuzz, random_queries
 from tests.fire.plan_parts import PLANS
 from tests.fire.random_joins import JoinGenerator
+from tests.fire.random_windows import WindowGenerator
 
 from saltwise.placement.consistent_hash import ConsistentHash
 from saltwise.placement.function_json import to_json
@@ -36,6 +37,15 @@ def test_random_aggregates_over_joins_give_the_same_answers(spark: SparkSession,
     counts, wrong = random_queries.check(spark.newSession(), 2, range(queries), by_turns=True, makes=JoinGenerator)
     assert not wrong, "\n\n".join(wrong)
     assert counts["Combine below a join"] > 0, counts
+
+
+@pytest.mark.slow
+@pytest.mark.classic("look at plans in the driver")
+@pytest.mark.parametrize("queries", [12, pytest.param(300, marks=pytest.mark.full)])
+def test_random_windows_give_the_same_answers(spark: SparkSession, queries: int) -> None:
+    counts, wrong = random_queries.check(spark.newSession(), 2, range(queries), makes=WindowGenerator)
+    assert not wrong, "\n\n".join(wrong)
+    assert counts["SkewWindow"] > 0, counts
 
 
 @pytest.mark.parametrize("sql", ["SELECT id, nothing FROM range(3)", "SELECT raise_error('no') FROM range(3)"])

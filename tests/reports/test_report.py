@@ -90,11 +90,19 @@ def test_the_report_predicts_placements_and_what_none_of_them_can(report: saltwi
         "Splitting is needed to go below 4.00: the heaviest key alone has that many times the mean of 10 tasks; "
     )
     assert re.search(
-        r"Keys that are not known have [345]\d% of the rows\. The prediction spreads them by the hash, with an error of 0\.\d\d of the mean for each task \(one standard deviation at most\)\.$",
+        r"Keys that are not known have [345]\d% of the rows and count as spread by the hash: a task may be off by "
+        r"0\.\d\d of the mean, a standard deviation at most\.$",
         report.placement_advice,
     )
     assert "│ lower bound" in str(report)
     assert "<td>lower bound</td><td>4.00</td>" in report._repr_html_()
+
+
+def test_the_report_predicts_what_sparks_own_hash_does(spark: SparkSession) -> None:
+    df = spark.range(0, 20_000, 1, 2).selectExpr("CAST(pow(300, (id * 7919 % 100003) / 100003.0) AS INT) AS k")
+    report = saltwise.skew_report(df, "k", partitions=8, theta=0.001)
+    partitions = df.repartition(8, "k").groupBy(F.spark_partition_id()).count().collect()
+    assert report.predicted["stock"] == pytest.approx(max(row["count"] for row in partitions) / 20_000 * 8)
 
 
 def test_where_all_keys_are_known_placement_is_predicted_as_it_comes_out(spark: SparkSession) -> None:

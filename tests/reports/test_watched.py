@@ -59,9 +59,13 @@ def application(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any
 def test_the_tab_says_what_ran_and_what_did_not(application: tuple[dict[str, Any], Path]) -> None:
     found, _ = application
     assert TAB in found["home"]
-    ran = [(row[1].split(" by ")[0], row[2]) for row in cells(found["page"]) if len(row) == 9]
+    ran = [(row[1].split(" by ")[0], row[3]) for row in cells(found["page"]) if len(row) == 10]
     by_placement = "Spark's own plan; with mode=on: placement, if spark.saltwise.placement.enabled is true"
-    assert ("Window", by_placement) in ran
+    assert (
+        "Window",
+        "Spark's own plan; with mode=on: auto: a key with too many rows for one task runs in slices",
+    ) in ran
+    assert ("SkewWindow", "slices") in ran
     assert ("FlatMapGroupsInPandas", by_placement) in ran
     decided = r"auto: all keys combined in 100 % of the rows, 2\d\d rows a state, \d+\.\d MB less to send"
     assert any(re.fullmatch(decided, what) for _, what in ran)
@@ -73,7 +77,7 @@ def test_the_tab_says_what_ran_and_what_did_not(application: tuple[dict[str, Any
 
 def test_the_tab_knows_what_is_done_around_joins(application: tuple[dict[str, Any], Path]) -> None:
     found, _ = application
-    ran = [(row[1].split(" max")[0], row[2]) for row in cells(found["page"]) if len(row) == 9]
+    ran = [(row[1].split(" max")[0], row[3]) for row in cells(found["page"]) if len(row) == 10]
     below = [what for operator, what in ran if operator.startswith("SortMergeJoin by k")]
     assert len(below) == 1
     assert re.fullmatch(
@@ -87,20 +91,36 @@ def test_the_tab_knows_what_is_done_around_joins(application: tuple[dict[str, An
 
 def test_a_skewed_worker_shows_as_one(application: tuple[dict[str, Any], Path]) -> None:
     found, _ = application
-    windows = [row for row in cells(found["page"]) if len(row) == 9 and row[1].startswith("Window")]
+    windows = [row for row in cells(found["page"]) if len(row) == 10 and row[1].startswith("Window")]
     assert windows
     for row in windows:
-        assert row[3] == f"{ROWS:,}"
-        assert row[4] == "8"
-        assert float(row[6]) > 5
+        assert row[4] == f"{ROWS:,}"
+        assert row[5] == "8"
+        assert float(row[7]) > 5
+
+
+def test_each_operator_has_a_verdict_and_says_what_it_counts(application: tuple[dict[str, Any], Path]) -> None:
+    found, _ = application
+    rows = [row for row in cells(found["page"]) if len(row) == 10]
+    verdict = (
+        r"even(: Spark combines the rows of a key before)?|short: its longest task took \d+ ms"
+        r"|it shares the tasks of what is below it|cannot tell: it failed before a task ended"
+        r"|skewed: one task has \d+\.\d s of \d+\.\d s, about \d+\.\d s to gain"
+    )
+    assert all(re.fullmatch(verdict, row[2]) for row in rows), [row[2] for row in rows]
+    observed = [row for row in rows if row[3].startswith("Spark's own plan; with mode=on")]
+    assert {row[6] for row in observed} == {"keys are not counted"}
+    sums = [row[4] for row in rows if row[1].startswith("HashAggregate by name")]
+    assert sums
+    assert all(re.fullmatch(r"\d+ states of 100,000 rows", text) for text in sums), sums
 
 
 def test_a_query_that_failed_shows_the_rows_of_its_failed_task(
     application: tuple[dict[str, Any], Path],
 ) -> None:
     found, folder = application
-    [row] = [row for row in cells(found["page"]) if len(row) == 9 and row[1].startswith("FlatMapGroups")]
-    assert row[8].startswith("failed after ")
+    [row] = [row for row in cells(found["page"]) if len(row) == 10 and row[1].startswith("FlatMapGroups")]
+    assert row[9].startswith("failed after ")
     [failed] = [event for event in group_events(folder) if event["failed"]]
     assert failed["operator"] == "FlatMapGroupsInPandas"
     assert failed["most"] >= ROWS * 3 / 4
@@ -152,9 +172,9 @@ def test_the_event_log_has_our_events_as_json(application: tuple[dict[str, Any],
 
 def test_savings_compare_the_same_query_with_a_hint_and_without(application: tuple[dict[str, Any], Path]) -> None:
     found, _ = application
-    # The percentile, the maximum over a join, and the routed aggregate; not the sum, the window, the join that was not
+    # The percentile, the window, the maximum over a join, and the routed aggregate; not the sum, the join that was not
     # split, and the function that failed.
-    ran_both_ways = r"-?[\d.]+ s saved by 3 queries that ran with Saltwise and without it; 3 others ran one way only\."
+    ran_both_ways = r"-?[\d.]+ s saved by 4 queries that ran with Saltwise and without it; 2 others ran one way only\."
     assert re.match(ran_both_ways, found["savings"])
 
 

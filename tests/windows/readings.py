@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 READINGS = """
-    SELECT id, pmod(xxhash64(id), 700) AS x, IF(id % 10 < 6, 7, pmod(xxhash64(id, 1), 300)) AS h, IF(id % 9 = 0, NULL, id % 5) AS g, id % 13 AS v, id % 2 = 0 AS t,
+    SELECT id, pmod(xxhash64(id), 700) AS x, IF(id % 10 < 6, 7, pmod(xxhash64(id, 1), 300)) AS h,
+        IF(id % 9 = 0, NULL, id % 5) AS g, id % 13 AS v, id % 2 = 0 AS t,
         CAST(id % 1000 / 10 AS DECIMAL(7, 2)) AS price, IF(id % 50 = 0, 'NaN', IF(id % 3 = 0, -0D, id % 7 / 2D)) AS d,
         CAST(pmod(id, 40) AS STRING) AS s, DATE'2024-01-01' + CAST(id % 90 AS INT) AS day
     FROM range(0, 6000, 1, 3)"""
@@ -42,6 +43,15 @@ QUERIES = {
     "stddev(price) OVER (ORDER BY id ROWS BETWEEN 50 PRECEDING AND 50 FOLLOWING), "
     "sum(price) OVER (ORDER BY id ROWS BETWEEN CURRENT ROW AND CURRENT ROW)",
     "a filter in a short frame": "count(g) FILTER (WHERE t) OVER (ORDER BY id ROWS BETWEEN 9 PRECEDING AND 4 FOLLOWING)",
+    "first and last values": "first_value(s) OVER (ORDER BY x, id), last_value(v) OVER (ORDER BY x, id), "
+    f"last_value(s) OVER (ORDER BY x, id {WHOLE}), nth_value(v, 3) OVER (ORDER BY x, id), "
+    f"nth_value(g, 90) OVER (ORDER BY x, id), first_value(g) OVER (ORDER BY x, id {WHOLE})",
+    "near rows beside ranks": "lag(v) OVER (ORDER BY id), rank() OVER (ORDER BY id), row_number() OVER (ORDER BY id), "
+    "dense_rank() OVER (ORDER BY id), sum(v) OVER (ORDER BY id), ntile(9) OVER (ORDER BY id), "
+    "cume_dist() OVER (ORDER BY id), lead(s, 2, 'none') OVER (ORDER BY id), max(d) OVER (ORDER BY id ROWS 7 PRECEDING)",
+    "first values beside ranks that tie": "first_value(x) OVER (ORDER BY x), rank() OVER (ORDER BY x), "
+    "dense_rank() OVER (ORDER BY x), sum(v) OVER (ORDER BY x), percent_rank() OVER (ORDER BY x), "
+    f"last_value(x) OVER (ORDER BY x {WHOLE})",
     "short frames, descending": "sum(CAST(v AS INT)) OVER (ORDER BY g DESC NULLS LAST, id ROWS 2 PRECEDING)",
 }
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
-
 from tests.windows.readings import QUERIES, READINGS, over
 
 if TYPE_CHECKING:
@@ -55,7 +54,11 @@ def by(key: str, calls: str) -> str:
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.smoke] if name in EVERYWHERE else []) for name in QUERIES if name not in WHOLE],
+    [
+        pytest.param(name, marks=[pytest.mark.smoke] if name in EVERYWHERE else [])
+        for name in QUERIES
+        if name not in WHOLE
+    ],
 )
 def test_hot_keys_in_slices_give_the_same_answers(ran: Ran, name: str) -> None:
     assert "slices of 1 keys" in ran(over(by("h", QUERIES[name])))
@@ -88,11 +91,12 @@ def test_keys_of_every_kind_run_in_slices(ran: Ran, key: str, keys: int) -> None
         "SELECT g, count(*), max(r) FROM (SELECT *, rank() OVER (PARTITION BY h ORDER BY x) AS r FROM readings) GROUP BY g",
         "SELECT id, r FROM (SELECT *, rank() OVER (PARTITION BY h ORDER BY x) AS r FROM readings) WHERE r % 2 = 0",
         over("sum(v) OVER (PARTITION BY h ORDER BY x)", "(SELECT * FROM readings UNION ALL TABLE readings)"),
-        over("sum(v) OVER (PARTITION BY h ORDER BY x)", "(SELECT * FROM readings JOIN range(0, 9000, 2, 3) USING (id))"),
+        over(
+            "sum(v) OVER (PARTITION BY h ORDER BY x)", "(SELECT * FROM readings JOIN range(0, 9000, 2, 3) USING (id))"
+        ),
         "SELECT id, r, n FROM (SELECT id, rank() OVER (PARTITION BY h ORDER BY x) AS r FROM readings) "
         "JOIN (SELECT id, sum(v) OVER (PARTITION BY h ORDER BY id) AS n FROM readings) USING (id)",
-        "SELECT id, rank() OVER (PARTITION BY h ORDER BY x), sum(v) OVER (PARTITION BY g ORDER BY id)"
-        " FROM readings",
+        "SELECT id, rank() OVER (PARTITION BY h ORDER BY x), sum(v) OVER (PARTITION BY g ORDER BY id) FROM readings",
         "SELECT id, (SELECT max(r) FROM (SELECT rank() OVER (PARTITION BY h ORDER BY x) AS r FROM readings)) FROM readings",
         over("count(*) OVER (PARTITION BY h)", "(SELECT h, count(*) AS id FROM readings GROUP BY h, readings.id)"),
     ],

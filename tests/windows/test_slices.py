@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from tests.windows.readings import QUERIES, READINGS, WHOLE, over
 
 from saltwise.spark.reports.explain import explain
-from tests.windows.readings import QUERIES, READINGS, WHOLE, over
 
 if TYPE_CHECKING:
     from tests.agree import Agree, WithConf
@@ -46,6 +46,9 @@ def test_windows_in_slices_give_the_same_answers(agree: Agree, name: str) -> Non
         over(QUERIES["all ranks"], "readings WHERE id = 7"),
         over(QUERIES["short frames"], "readings WHERE x < 0"),
         over(QUERIES["short frames"], "readings WHERE id IN (7, 4000, 4001)"),
+        over(QUERIES["near rows beside ranks"], "readings WHERE id IN (7, 4000, 4001)"),
+        over(QUERIES["near rows beside ranks"], "readings WHERE id % 300 = 0"),
+        over(QUERIES["first values beside ranks that tie"], "readings WHERE id % 300 = 0"),
         over(QUERIES["lag and lead"], "readings WHERE id % 150 = 0"),
         "SELECT x, lag(x) OVER (ORDER BY x), lead(x, 2) OVER (ORDER BY x) FROM readings",
         # Each row is the one before some other row, so no row comes twice.
@@ -63,6 +66,9 @@ def test_windows_in_slices_give_the_same_answers(agree: Agree, name: str) -> Non
         "one row",
         "no rows near",
         "few rows near",
+        "few rows near, beside ranks",
+        "slices shorter than what is near, beside ranks",
+        "slices shorter than what is near, beside first values",
         "slices shorter than what is near",
         "values that tie",
         "rows that tie",
@@ -101,7 +107,9 @@ def test_in_any_order_the_answers_are_the_same(agree: Agree, order: list[tuple[s
     [
         "sum(d) OVER (ORDER BY id)",
         "avg(v) OVER ()",
-        "lag(v) OVER (ORDER BY id), rank() OVER (ORDER BY id)",
+        f"lag(v) OVER (ORDER BY id), sum(v) OVER (ORDER BY id {WHOLE})",
+        "first_value(g) IGNORE NULLS OVER (ORDER BY id)",
+        "nth_value(v, 101) OVER (ORDER BY id)",
         "lag(g) IGNORE NULLS OVER (ORDER BY id)",
         "lag(v, 101) OVER (ORDER BY id)",
         "max(v) OVER (ORDER BY id ROWS BETWEEN 101 PRECEDING AND CURRENT ROW)",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -76,7 +77,7 @@ class SkewReport(Printable):
     hot_keys: tuple[HotKey, ...]
     """Most frequent first."""
     predicted: dict[str, float]
-    """Strategy to max/mean of rows per worker."""
+    """Strategy to max/mean of rows per worker. `stock` is Spark's own hash of the keys, and `hash` is ours."""
     advice: str
     auto: str
     """What the strategy ``auto`` does if states grow with their rows, and why."""
@@ -162,8 +163,8 @@ def skew_report(
                 f"{_MAX_LEVELS}: take a part of it."
             )
     numbered = columns.toDF(*(f"k{i}" for i in range(len(columns.columns))))
-    rows, heavy = _heavy_keys(numbered, settled)
     n = settled.workers
+    rows, heavy = _heavy_keys(numbered, settled)
     hot = tuple(
         HotKey(
             key=tuple(row["item"]),
@@ -177,12 +178,15 @@ def skew_report(
     )
     # Only lower bounds are safe: if keys are even, each counter has the rows of many keys.
     shares = [(row["hash"], (row["count"] - row["error"]) / rows) for row in heavy]
-    predicted = {
+    tail = 1 - math.fsum(share for _, share in shares)
+    by_spark: dict[int, float] = defaultdict(float)
+    for row, (_, share) in zip(heavy, shares, strict=True):
+        by_spark[row["partition"]] += share
+    predicted = {"stock": n * max(by_spark.values(), default=0.0) + tail} | {
         name: predict(shares, name, n, theta=settled.theta, epsilon=settled.epsilon) if rows else 1.0
         for name in PREDICTED
     }
     bound = max(1.0, n * max((share for _, share in shares), default=0.0))
-    tail = 1 - math.fsum(share for _, share in shares)
     placements: dict[str, float] = {}
     if rows == 0:
         placement_advice = "There are no rows, so there is nothing to place."
@@ -222,6 +226,8 @@ def _heavy_keys(numbered: DataFrame, settled: SettledOptions) -> tuple[int, list
             "error",
             F.struct(*(_shown(numbered, name) for name in names)).alias("item"),
             F.xxhash64(*(f"item.{name}" for name in names)).alias("hash"),
+            # Where Spark's own exchange sends the key.
+            F.pmod(F.hash(*(f"item.{name}" for name in names)), F.lit(settled.workers)).alias("partition"),
             F.array(*(_text(numbered, name) for name in names)).alias("text"),
         )
         .where(f"count is null or count >= rows / {capacity}")
@@ -260,8 +266,8 @@ def _placement_advice(placements: dict[str, float], n: int, *, bound: float, tai
     )
     return (
         f"{need}; placement by {best} comes to {placements[best]:.2f}, by hash to {placements['hash']:.2f}. Keys that "
-        f"are not known have {tail:.0%} of the rows. The prediction spreads them by the hash, with an error of "
-        f"{deviation:.2f} of the mean for each task (one standard deviation at most)."
+        f"are not known have {tail:.0%} of the rows and count as spread by the hash: a task may be off by "
+        f"{deviation:.2f} of the mean, a standard deviation at most."
     )
 
 
@@ -295,7 +301,7 @@ def _text(df: DataFrame, name: str) -> Column:
 def _advice(hot: tuple[HotKey, ...], predicted: dict[str, float], rows: int, n: int) -> str:
     if rows == 0:
         return "There are no rows, so there is nothing to balance."
-    before = predicted["hash"]
+    before = predicted["stock"]
     if before <= _BALANCED or not hot:
         return f"Leave it alone: by key, the largest of {n} tasks gets {before:.2f} times the mean."
     best = next(s for s in ("pkg", "dchoices", "wchoices") if predicted[s] <= _BALANCED or s == "wchoices")

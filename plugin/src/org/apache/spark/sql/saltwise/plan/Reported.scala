@@ -1,6 +1,6 @@
 package org.apache.spark.sql.saltwise.plan
 
-import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.SparkPlan
@@ -52,8 +52,12 @@ trait ReportedOperator extends SparkPlan {
 /** The keys and the functions by which rows are combined below a join. */
 final case class ReportedJoin(keys: Seq[Attribute], functions: Seq[String])
 
-/** An operator whose rows are slices, which are no groups of the query. */
-trait ReportedSlices extends SparkPlan
+/** An operator whose tasks have slices of the partitions of a window. */
+trait ReportedSlices extends SparkPlan {
+
+  /** The keys of the window; none if it has no PARTITION BY. */
+  def keys: Seq[Expression]
+}
 
 /** The partitioning of an exchange of Saltwise. */
 trait ReportedPartitioning {
@@ -65,4 +69,7 @@ trait ReportedPartitioning {
 /** An operator that reads some partitions of an exchange. */
 trait ReportedRead extends SparkPlan {
   def read: SparkPlan
+
+  /** Whether its rows belong to a window of which other rows are in slices. */
+  def isBesideSlices: Boolean
 }

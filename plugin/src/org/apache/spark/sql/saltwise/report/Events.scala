@@ -44,6 +44,11 @@ sealed trait ReportEvent extends SparkListenerEvent {
  * @param fingerprint the same number for executions of the same query
  * @param failed      whether the query failed or was cancelled. The counts are then those of the
  *                    tasks that ended before. False in an event without this field.
+ * @param tasks       the tasks that read what was received; 0 if that is not known, as in an event
+ *                    without this field
+ * @param longest     milliseconds of the longest of them
+ * @param work        milliseconds of them all
+ * @param cores       how many tasks the application can run at once
  */
 final case class GroupByEvent(
     executionId: Long,
@@ -71,7 +76,11 @@ final case class GroupByEvent(
     hotKeys: Array[String],
     hotRows: Array[Long],
     fingerprint: Int,
-    failed: Boolean) extends ReportEvent {
+    failed: Boolean,
+    tasks: Int,
+    longest: Long,
+    work: Long,
+    cores: Int) extends ReportEvent {
 
   override def isWhole: Boolean =
     arePresent(
@@ -82,6 +91,16 @@ final case class GroupByEvent(
 
   /** The rows of the fullest worker as a multiple of the mean. */
   def maxToMean: Double = if (rows == 0) 1.0 else most.toDouble * workers / rows
+
+  /** Milliseconds by which the longest task would end earlier if the tasks were even. */
+  def toGain: Long = {
+    // Without keys, there may be as many tasks as can run.
+    val even = if (keys.isEmpty) cores else math.min(cores, tasks)
+    math.max(0L, longest - work / math.max(1, even))
+  }
+
+  /** Whether what was received are states, of more rows. */
+  def receivedStates: Boolean = strategy.isEmpty && read > rows
 
   /**
    * A lower bound of [[maxToMean]] if all rows of a key went to one worker; 0 if no hot key is

@@ -4,8 +4,7 @@ import scala.collection.mutable
 
 import org.apache.spark.SparkContext
 import org.apache.spark.scheduler._
-import org.apache.spark.sql.execution.QueryExecution
-import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
+import org.apache.spark.sql.execution.{QueryExecution, SparkPlan}
 import org.apache.spark.sql.execution.ui._
 import org.apache.spark.sql.saltwise.SaltwiseConf
 import org.apache.spark.sql.saltwise.plan.Reported
@@ -80,18 +79,20 @@ private[report] final class GroupByListener(context: SparkContext, ledger: Ledge
     lazy val fingerprint = GroupByListener.fingerprint(end.qe)
     groups.zipWithIndex.map { case (group, number) =>
       val rows = group.shuffled.toArray.flatMap(rowsOfWorkers(_, stages))
+      val millis = group.shuffled.toSeq.flatMap(millisOfWorkers(_, stages))
       val hot = group.hotKeys.take(MaxHotKeys)
       def count(name: String) = group.metric(name).getOrElse(0L)
       GroupByEvent(
-        end.executionId, number, started.description, end.time, end.time - started.time,
+        end.executionId, number, nameOf(end, started), end.time, end.time - started.time,
         group.node.nodeName, group.keys.toArray, group.functions.toArray,
         group.strategy, group.reason, group.wouldRun,
         GroupByEvent.bars(rows), rows.length, rows.sum, if (rows.isEmpty) 0 else rows.max,
-        group.metric("rows").getOrElse(-1),
+        group.read.getOrElse(-1),
         count("all"), count("head"), count("raw"),
         group.metric("states").getOrElse(-1L), count("peak"), count("saved"),
         hot.map(_.shown).toArray, hot.map(_.rows).toArray, fingerprint,
-        end.executionFailure.nonEmpty)
+        end.executionFailure.nonEmpty,
+        millis.length, (0L +: millis).max, millis.sum, context.defaultParallelism)
     }
   }
 }
@@ -111,12 +112,14 @@ private[report] object GroupByListener {
   private final class StageRows(val execution: Long) {
     private val read = mutable.Map.empty[Int, Map[Long, Long]]
     private val failed = mutable.Map.empty[Int, Long]
+    private val ran = mutable.Map.empty[Int, Long]
     var bytes = 0L
 
     def add(task: SparkListenerTaskEnd): Unit = {
       val partition = task.taskInfo.partitionId
       if (task.taskInfo.successful) {
         bytes += task.taskMetrics.shuffleWriteMetrics.bytesWritten
+        ran(partition) = task.taskMetrics.executorRunTime
         read(partition) = task.taskInfo.accumulables.collect {
           case update if update.name.contains(RecordsRead) =>
             update.id -> update.update.collect { case rows: Long => rows }.getOrElse(0L)
@@ -137,6 +140,10 @@ private[report] object GroupByListener {
           partition -> counted.getOrElse(metric, 0L)
       }
 
+    /** The milliseconds of the tasks that read rows of this metric. */
+    def millis(metric: Long): Seq[Long] =
+      rows(metric).keys.toSeq.flatMap(ran.get)
+
     /** The rows of failed tasks. Spark sums them over all exchanges, so there must be only one. */
     private def ofFailedTasks(metric: Long): Map[Int, Long] =
       if (read.values.forall(_.keys.forall(_ == metric))) failed.toMap else Map.empty
@@ -146,10 +153,28 @@ private[report] object GroupByListener {
    * The rows of each worker. A sort runs the tasks that read an exchange twice, the first time to
    * sample them. Their rows count once.
    */
-  private def rowsOfWorkers(exchange: ShuffleExchangeLike, stages: Seq[StageRows]): Seq[Long] =
-    exchange.metrics.get("recordsRead").toSeq.flatMap { metric =>
-      stages.map(_.rows(metric.id)).distinct.flatMap(_.toSeq.sortBy(_._1).map(_._2))
+  private def rowsOfWorkers(exchange: SparkPlan, stages: Seq[StageRows]): Seq[Long] =
+    recordsRead(exchange).toSeq.flatMap { metric =>
+      stages.map(_.rows(metric)).distinct.flatMap(_.toSeq.sortBy(_._1).map(_._2))
     }
+
+  /** The milliseconds of the tasks that read an exchange, in the stage that worked the most. */
+  private def millisOfWorkers(exchange: SparkPlan, stages: Seq[StageRows]): Seq[Long] =
+    recordsRead(exchange).toSeq.flatMap { metric =>
+      stages.map(_.millis(metric)).filter(_.nonEmpty).sortBy(-_.sum).headOption.getOrElse(Nil)
+    }
+
+  private def recordsRead(exchange: SparkPlan): Option[Long] =
+    exchange.metrics.get("recordsRead").map(_.id)
+
+  /** What a user calls a query. Spark shows where it was called, which in Python says nothing. */
+  private def nameOf(end: SparkListenerSQLExecutionEnd, started: Execution): String = {
+    val sql = end.qe.logical.collectFirst {
+      case node if node.origin.sqlText.isDefined => node.origin.sqlText.get
+    }
+    val isNamed = !started.description.contains("NativeMethodAccessorImpl")
+    (if (isNamed) started.description else sql.getOrElse("")).take(MaxText)
+  }
 
   /**
    * An execution that runs.

@@ -10,6 +10,7 @@ import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange._
+import org.apache.spark.sql.execution.window.WindowExec
 import org.apache.spark.sql.saltwise.plan.{
   Reported, ReportedJoin, ReportedOperator, ReportedPartitioning, ReportedRead, ReportedSlices}
 import org.apache.spark.sql.saltwise.sketch.HotKeysSeen.HotKey
@@ -18,15 +19,16 @@ import org.apache.spark.sql.saltwise.sketch.HotKeysSeen.HotKey
  * The groups that a plan made: those of an aggregate, a window, or a function that gets whole
  * groups, or the rows that were combined below a join.
  *
- * @param node     the operator that needed the rows of a key together
- * @param shuffled the exchange that carried the rows, or the states where Spark combines them first
+ * @param node     the operator that needed the rows of a key together, or made slices of them
+ * @param shuffled what read the exchange that carried the rows, or the states where Spark combines
+ *                 them first
  * @param combined the operator of Saltwise below that exchange
  * @param strategy what ran; empty where Spark's own plan did
  * @param reason   why Spark's own plan ran
  */
 private[report] final case class GroupsOfPlan(
     node: SparkPlan,
-    shuffled: Option[ShuffleExchangeLike],
+    shuffled: Option[SparkPlan],
     combined: Option[ReportedOperator],
     strategy: String,
     reason: String) {
@@ -34,7 +36,10 @@ private[report] final case class GroupsOfPlan(
 
   private def forJoin: Option[ReportedJoin] = combined.flatMap(_.forJoin)
 
-  def keys: Seq[String] = forJoin.fold(clustering(node))(_.keys).map {
+  def keys: Seq[String] = (node match {
+    case slices: ReportedSlices => slices.keys
+    case _ => forJoin.fold(clustering(node))(_.keys)
+  }).map {
     case column: Attribute => nameInQuery(column).getOrElse(column.name)
     case other => other.sql
   }
@@ -68,10 +73,21 @@ private[report] final case class GroupsOfPlan(
   def hotKeys: Seq[HotKey] = combined.toSeq.flatMap(_.hotKeys)
 
   /** A metric of the operator of Saltwise. */
-  def metric(name: String): Option[Long] = combined.flatMap(_.metrics.get(name)).map(_.value)
+  def metric(name: String): Option[Long] =
+    combined.orElse(Some(node).filter(_.isInstanceOf[ReportedSlices]))
+      .flatMap(_.metrics.get(name)).map(_.value)
+
+  /** The rows that came in, if the operator of Saltwise counts them, or Spark those of its input. */
+  def read: Option[Long] = metric("rows").orElse {
+    val under = shuffled.toSeq.flatMap(exchange => below(exchange.children))
+    if (!under.exists(_.isInstanceOf[BaseAggregateExec])) None
+    else under.dropWhile(!_.isInstanceOf[BaseAggregateExec]).drop(1)
+      .flatMap(_.metrics.get("numOutputRows")).headOption.map(_.value)
+  }
 }
 
 private[saltwise] object GroupsOfPlan {
+  private val InSlices = "slices"
 
   def of(plan: SparkPlan): Seq[GroupsOfPlan] = {
     // A subquery may be in a plan twice, but runs once. The branches with and without slices belong
@@ -90,9 +106,16 @@ private[saltwise] object GroupsOfPlan {
     case Reported.LeftAlone(why, child) => visit(child, Some(why))
     case code: WholeStageCodegenExec => visit(code.child, reason)
     case code: InputAdapter => visit(code.child, reason)
+    case slices: ReportedSlices => inSlices(slices) +: slices.children.flatMap(visit(_, None))
     case node =>
-      val here = if (clustering(node).isEmpty) Nil else Seq(groups(node, reason))
+      val here = if (hasGroups(node) && !isOfSlices(node)) Seq(groups(node, reason)) else Nil
       here ++ forJoin(node) ++ (node.children ++ node.subqueries).flatMap(visit(_, None))
+  }
+
+  private def inSlices(slices: ReportedSlices): GroupsOfPlan = {
+    val exchange = slices.children.collectFirst { case read: ReportedRead => read }.orElse(
+      below(slices.children).collectFirst { case exchange: ShuffleExchangeLike => exchange })
+    GroupsOfPlan(slices, exchange, None, InSlices, "")
   }
 
   /** The rows that were combined below a join, for each side of it. */
@@ -108,10 +131,26 @@ private[saltwise] object GroupsOfPlan {
 
   /** The keys whose rows a node needs together. */
   private def clustering(node: SparkPlan): Seq[Expression] = node.requiredChildDistribution match {
-    case _ if node.children.exists(_.isInstanceOf[ReportedSlices]) => Nil
     case Seq(clustered: ClusteredDistribution) if !node.nodeName.startsWith("WindowGroupLimit") =>
       clustered.clustering
     case _ => Nil
+  }
+
+  /** A window without PARTITION BY has no keys, and needs all rows together. */
+  private def hasGroups(node: SparkPlan): Boolean =
+    clustering(node).nonEmpty || node.isInstanceOf[WindowExec]
+
+  /** Whether a window is over slices, or over the other keys: their report is that of the slices. */
+  private def isOfSlices(node: SparkPlan): Boolean = node.isInstanceOf[WindowExec] &&
+    withoutSort(node.children.head).collectFirst {
+      case _: ReportedSlices => true
+      case read: ReportedRead => read.isBesideSlices
+    }.getOrElse(false)
+
+  private def withoutSort(plan: SparkPlan): Option[SparkPlan] = plan match {
+    case _: SortExec | _: WholeStageCodegenExec | _: InputAdapter =>
+      withoutSort(plan.children.head)
+    case other => Some(other)
   }
 
   private def groups(node: SparkPlan, reason: Option[String]): GroupsOfPlan = {
@@ -150,12 +189,12 @@ private[saltwise] object GroupsOfPlan {
     case stage: QueryStageExec => below(Seq(stage.plan))
     case adaptive: AdaptiveSparkPlanExec => below(Seq(adaptive.executedPlan))
     case reused: ReusedExchangeExec => below(Seq(reused.child))
-    case node if clustering(node).nonEmpty => Nil
+    case node if hasGroups(node) => Nil
     case read: ReportedRead => below(Seq(read.read))
     // The nodes below a join are not the input of these groups alone.
     case node if node.children.length > 1 || node.isInstanceOf[BroadcastExchangeLike] => Nil
     // The reason belongs to the groups right below it.
-    case Reported.LeftAlone(_, node) if clustering(node).nonEmpty => Nil
+    case Reported.LeftAlone(_, node) if hasGroups(node) => Nil
     case node => node +: below(node.children)
   }
 }

@@ -24,7 +24,7 @@ private[report] final class SaltwiseTab(val store: ReportStore, val parent: Spar
     <a href={url(request, s"/SQL/execution/?id=$id")}>{id}</a>
 }
 
-/** All groups, the latest first; then the batches of streams, and the states that were moved. */
+/** All groups, those with the most to gain first; then the batches of streams, and the states that were moved. */
 private[report] final class AllGroupsPage(tab: SaltwiseTab) extends WebUIPage("") {
   import AllGroupsPage._
 
@@ -42,11 +42,13 @@ private[report] final class AllGroupsPage(tab: SaltwiseTab) extends WebUIPage(""
     val pages = math.max(1, (groups.length + OnPage - 1) / OnPage)
     val page = Option(request.getParameter("page")).flatMap(text => Try(text.toInt).toOption)
       .getOrElse(1).max(1).min(pages)
-    val shown = groups.slice((page - 1) * OnPage, page * OnPage)
+    // Where there is nothing to gain, the latest stay first.
+    val shown = groups.sortBy(group => if (isSkewed(group.event)) -group.event.toGain else 0L)
+      .slice((page - 1) * OnPage, page * OnPage)
     if (groups.isEmpty) <p>No group operator has run yet.</p> else
       <div>
-        <p>{countOf(groups.length, "group operator")}, the latest first. Each bar shows the rows
-          of a worker, and the line shows the mean.</p>
+        <p>{countOf(groups.length, "group operator")}: those with the most to gain first, then the
+          latest. Each bar shows the rows of a worker, and the line shows the mean.</p>
         {pageLinks(request, page, pages)}
         {UIUtils.listingTable(Heads, row(request, _: StoredGroupBy), shown)}
       </div>
@@ -56,12 +58,12 @@ private[report] final class AllGroupsPage(tab: SaltwiseTab) extends WebUIPage(""
     val group = stored.event
     <tr>
       <td>{tab.execution(request, group.executionId)}</td>
-      <td><a href={tab.url(request, s"/saltwise/group/?id=${stored.id}")}>{group.operator} by
-        {group.keys.mkString(", ")}</a><br/><small>{group.description}</small></td>
+      <td><a href={tab.url(request, s"/saltwise/group/?id=${stored.id}")}>{titleOf(group)}</a><br/><small>{group.description}</small></td>
+      <td><div style="min-width: 12rem">{verdict(group)}</div></td>
       <td><div style="min-width: 14rem">{ran(group)}</div></td>
-      <td>{number(group.rows)}</td>
+      <td>{received(group)}</td>
       <td>{group.workers}</td>
-      <td>{ratio(group.expected)}</td>
+      <td>{expected(group)}</td>
       <td>{ratio(group.maxToMean)}</td>
       <td>{bars(group.received, 160, 30, "rows", "workers", group.mean)}</td>
       <td>{duration(group)}</td>
@@ -110,7 +112,7 @@ private[report] final class AllGroupsPage(tab: SaltwiseTab) extends WebUIPage(""
 
 private[report] object AllGroupsPage {
   private val OnPage = 100
-  private val Heads = Seq("SQL execution", "Group operator", "What ran", "Rows received",
+  private val Heads = Seq("SQL execution", "Group operator", "Verdict", "What ran", "Rows received",
     "Workers", "Max/mean expected by key", "Max/mean received", "Workers' rows", "Duration")
   private val StreamHeads =
     Seq("Stream", "Batch", "What ran", "Rows", "Max/mean received", "Hot keys")
@@ -121,6 +123,38 @@ private[report] object AllGroupsPage {
     else if (group.wouldRun.nonEmpty) s"Spark's own plan; with mode=on: ${group.wouldRun}"
     else if (group.reason.nonEmpty) s"Spark's own plan: ${group.reason}"
     else "Spark's own plan"
+
+  def titleOf(group: GroupByEvent): String =
+    group.operator + (if (group.keys.isEmpty) " over all rows" else group.keys.mkString(" by ", ", ", ""))
+
+  /** Tasks that differ by less than so much are not worth a word. */
+  private val Little = 500L
+
+  def isSkewed(group: GroupByEvent): Boolean =
+    group.toGain >= Little && group.toGain >= group.longest / 4
+
+  /** Whether the tasks were even, and what there is to gain. */
+  def verdict(group: GroupByEvent): String =
+    if (group.tasks == 0 && group.failed) "cannot tell: it failed before a task ended"
+    else if (group.tasks == 0) "it shares the tasks of what is below it"
+    else if (isSkewed(group)) {
+      s"skewed: one task has ${seconds(group.longest)} of ${seconds(group.work)}, about " +
+        s"${seconds(group.toGain)} to gain"
+    } else if (group.receivedStates) "even: Spark combines the rows of a key before"
+    else if (group.longest < Little) s"short: its longest task took ${group.longest} ms"
+    else "even"
+
+  private def seconds(millis: Long): String = f"${millis / 1000.0}%.1f s"
+
+  def received(group: GroupByEvent): String =
+    if (group.receivedStates) s"${number(group.rows)} states of ${number(group.read)} rows"
+    else number(group.rows)
+
+  /** The fullest worker if rows went by key, as a multiple of the mean. */
+  def expected(group: GroupByEvent): String =
+    if (group.expected > 0) s"at least ${ratio(group.expected)}"
+    else if (group.strategy.isEmpty) "keys are not counted"
+    else "no key is hot"
 
   /** How long the query took, and whether it failed. */
   def duration(group: GroupByEvent): String =
@@ -158,12 +192,13 @@ private[report] final class OneGroupPage(tab: SaltwiseTab) extends WebUIPage("gr
       "Operator" -> group.operator,
       "Keys" -> group.keys.mkString(", "),
       "Functions" -> group.functions.mkString(", "),
+      "Verdict" -> AllGroupsPage.verdict(group),
       "What ran" -> AllGroupsPage.ran(group),
       "Rows that came in" -> (if (group.read < 0) "" else number(group.read)),
       "Rows and states that workers received" -> number(group.rows),
       "Fullest worker" -> s"${number(group.most)}, ${ratio(group.maxToMean)} times the mean",
       "Expected if each key had one worker" ->
-        (if (group.expected == 0) "" else s"at least ${ratio(group.expected)} times the mean"),
+        (AllGroupsPage.expected(group) + (if (group.expected > 0) " times the mean" else "")),
       "States sent" -> (if (group.states < 0) "" else number(group.states)),
       "Peak memory of states, all tasks together" ->
         (if (group.memory == 0) "" else f"${group.memory / 1048576.0}%.1f MB"),

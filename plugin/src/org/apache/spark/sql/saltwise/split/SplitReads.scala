@@ -36,7 +36,7 @@ final case class KeepPartitionsExec(output: Seq[Attribute] = Nil) extends LeafEx
 /**
  * Reads the partitions that are not split. A task may read several of them.
  *
- * @param keys the keys of the exchange, if operators above rely on them
+ * @param keys the keys of a window, which relies on them; none below an aggregate
  */
 final case class WholePartitionsExec(
     packing: Packing,
@@ -45,6 +45,7 @@ final case class WholePartitionsExec(
     keep: SparkPlan = KeepPartitionsExec())
   extends DecidedRead {
 
+  override def isBesideSlices: Boolean = keys.nonEmpty
   override def outputPartitioning: Partitioning =
     if (keys.isEmpty) UnknownPartitioning(packing.tasks.length)
     else WholeKeys(keys, packing.tasks.length)
@@ -128,6 +129,7 @@ final case class SlicedPartitionsExec(
     keep: SparkPlan = KeepPartitionsExec())
   extends DecidedRead {
 
+  override def isBesideSlices: Boolean = false
   override def outputPartitioning: Partitioning = UnknownPartitioning(parts.length)
 
   override protected def doExecute(): RDD[InternalRow] = {

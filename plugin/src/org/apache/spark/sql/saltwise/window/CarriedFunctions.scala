@@ -14,8 +14,13 @@ import org.apache.spark.sql.types._
  * Most functions go on from states. Each slice begins with a row that carries states
  * ([[SliceColumns]]). It is a copy of the slice's first row, so the order takes both as equal. An
  * aggregate merges the states into its own, and goes on. Of a rank in the slice, the row itself is
- * taken away, and the rows before the slice are added. Others read the rows near to each row, and
- * each slice has those of its neighbours ([[NearRows]]).
+ * taken away, and the rows before the slice are added. Others read rows of other slices, near ones
+ * or the first ones, and each slice has those ([[NearRows]]).
+ *
+ * Where there are both, a slice is: the first rows of the partition, the row that carries states,
+ * the rows right before the slice, its own, the rows right behind it, the last row. All but its own
+ * have states, so no aggregate adds them. The slice with the first row of a partition has nothing
+ * ahead: no states are before it.
  *
  * @param order the order of the window
  */
@@ -26,8 +31,8 @@ private[window] final class CarriedFunctions(order: Seq[SortOrder]) {
   private val aggregates = mutable.ArrayBuffer.empty[(AggregateExpression, Boolean)]
   private val inSlices = mutable.LinkedHashMap.empty[Expression, Alias]
   private var distinct = false
-  private var before, behind = 0
-  private var begins = false
+  private var before, behind, firsts = 0
+  private var last, begins = false
 
   /** @param input the columns of the window's input */
   private def all(
@@ -36,17 +41,27 @@ private[window] final class CarriedFunctions(order: Seq[SortOrder]) {
       case e @ WindowExpression(function, spec) =>
         of(function, spec.frameSpecification).getOrElse(e)
     }.asInstanceOf[NamedExpression])
-    if (results.exists(WindowExpression.hasWindowExpression) || readsNear && begins) None
+    // The first slice has no row that could carry the states of those behind it.
+    val totalsBesideNear = readsNear && aggregates.exists { case (_, ofAll) => ofAll }
+    if (results.exists(WindowExpression.hasWindowExpression) || totalsBesideNear) None
     else {
-      val windows = windowsInSlices
-      val read = AttributeSet(results ++ windows)
-      val near = if (readsNear) Some(NearRows(before, behind, order, input)) else None
+      if (readsNear && begins) before = math.max(1, before)
+      val near =
+        if (!readsNear) None else Some(NearRows(before, behind, firsts, last, order, input))
+      def withRowsAhead(e: NamedExpression): NamedExpression =
+        if (readsNear) e
+        else e.transform { case ahead if ahead == columns.ahead => one }
+          .asInstanceOf[NamedExpression]
+      val (windows, inTermsOfThese) = (windowsInSlices, results.map(withRowsAhead))
       Some(SlicedFunctions(
         columns,
-        columns.in(read ++ AttributeSet(Seq(columns.slice, columns.isRow))),
-        Carried(aggregates.map(_._1).toSeq, aggregates.map(_._2).toSeq, distinct, near),
+        columns.in(AttributeSet(inTermsOfThese ++ windows) ++
+          AttributeSet(Seq(columns.slice, columns.isRow))),
+        Carried(
+          aggregates.map(_._1).toSeq, aggregates.map(_._2).toSeq, distinct, begins || !readsNear,
+          near),
         windows,
-        results))
+        inTermsOfThese))
     }
   }
 
@@ -60,13 +75,13 @@ private[window] final class CarriedFunctions(order: Seq[SortOrder]) {
     }.asInstanceOf[NamedExpression])
   }
 
-  private def readsNear: Boolean = before > 0 || behind > 0
+  private def readsNear: Boolean = before > 0 || behind > 0 || firsts > 0 || last
 
   /** The result of a function, in terms of its window in slices. None if there is no way. */
   private def of(function: Expression, frame: WindowFrame): Option[Expression] = {
     val found = goingOn(function, frame)
     begins ||= found.isDefined
-    found.orElse(amongNear(function, frame))
+    found.orElse(amongNear(function, frame)).orElse(atAnEnd(function, frame))
   }
 
   /**
@@ -92,6 +107,25 @@ private[window] final class CarriedFunctions(order: Seq[SortOrder]) {
       case _ => None
     }
   }
+
+  /** A function that reads the first rows of its partition, or the last row of it or of its frame. */
+  private def atAnEnd(function: Expression, frame: WindowFrame): Option[Expression] =
+    (function, frame) match {
+      case (First(_), SpecifiedWindowFrame(_, UnboundedPreceding, CurrentRow | UnboundedFollowing)) =>
+        firsts = math.max(firsts, 1)
+        Some(inSlice(function, frame))
+      case (Nth(n), SpecifiedWindowFrame(_, UnboundedPreceding, CurrentRow | UnboundedFollowing))
+          if n <= MaxNear =>
+        firsts = math.max(firsts, n)
+        Some(inSlice(function, frame))
+      // The last row of such a frame is near, or the current one.
+      case (Last(_), SpecifiedWindowFrame(_, UnboundedPreceding, CurrentRow)) =>
+        Some(inSlice(function, frame))
+      case (Last(_), SpecifiedWindowFrame(_, UnboundedPreceding, UnboundedFollowing)) =>
+        last = true
+        Some(inSlice(function, frame))
+      case _ => None
+    }
 
   /** A function that goes on from the states of the slices before. */
   private def goingOn(
@@ -119,12 +153,13 @@ private[window] final class CarriedFunctions(order: Seq[SortOrder]) {
   }
 
   private def rowNumber: Expression =
-    new Add(new Subtract(long(inSlice(RowNumber(), UpToCurrentRow)), one), columns.before)
+    new Add(
+      new Subtract(long(inSlice(RowNumber(), UpToCurrentRow)), columns.ahead), columns.before)
 
-  /** The first rows of a slice are equal to the row that carries the states. */
+  /** If the row that carries the states is the only one ahead, the first rows are equal to it. */
   private def rank: Expression = {
     val inThis = long(inSlice(Rank(orders), UpToCurrentRow))
-    new Add(columns.before, If(EqualTo(inThis, one), one, new Subtract(inThis, one)))
+    new Add(columns.before, If(EqualTo(inThis, one), one, new Subtract(inThis, columns.ahead)))
   }
 
   /** The first tiles have one row more than the others, if the rows cannot be dealt out evenly. */
@@ -183,6 +218,33 @@ private[window] object CarriedFunctions {
     def unapply(end: Expression): Option[Int] = end match {
       case CurrentRow => Some(0)
       case rows if rows.foldable => Option(rows.eval()).collect { case n: Int => n }
+      case _ => None
+    }
+  }
+
+  /** first_value with NULLs, which is First without a filter. */
+  private object First {
+    def unapply(e: Expression): Option[Expression] = e match {
+      case AggregateExpression(first: aggregate.First, _, false, None, _) if !first.ignoreNulls =>
+        Some(first.child)
+      case _ => None
+    }
+  }
+
+  /** last_value with NULLs. */
+  private object Last {
+    def unapply(e: Expression): Option[Expression] = e match {
+      case AggregateExpression(last: aggregate.Last, _, false, None, _) if !last.ignoreNulls =>
+        Some(last.child)
+      case _ => None
+    }
+  }
+
+  /** nth_value with NULLs: the number of the row that it reads. */
+  private object Nth {
+    def unapply(e: Expression): Option[Int] = e match {
+      case nth: NthValue if !nth.ignoreNulls && nth.offset.foldable =>
+        Option(nth.offset.eval()).collect { case n: Int => n }
       case _ => None
     }
   }

@@ -12,19 +12,31 @@ import org.apache.spark.sql.saltwise.routing.RepeatableOrderExec
 import org.apache.spark.sql.types.{DataType, LongType}
 
 /**
- * The rows near to a row that its functions read: those of lag, lead, and short frames of rows. A
- * slice gets the last rows before it and the first rows behind it, and they leave it again.
+ * The rows of other slices that functions read: those near to a row, for lag, lead, and short frames
+ * of rows, and the first ones and the last one of the partition, for first_value and its like. A
+ * slice gets them before and behind its own rows, and they leave it again.
  *
  * Rows that the order takes as equal have an order here too, by a hash of their bytes. So it is the
  * same everywhere which rows are the last ones. Rows with the same hash are taken as the same.
  *
  * @param before the most rows before a row that are read
  * @param behind the most rows behind it
+ * @param firsts how many of the first rows of the partition are read
+ * @param last   whether its last row is read
  * @param order  the order of the window
  * @param input  the columns of a row
  */
-final case class NearRows(before: Int, behind: Int, order: Seq[SortOrder], input: Seq[Attribute]) {
-  import NearRows.Rows
+final case class NearRows(
+    before: Int,
+    behind: Int,
+    firsts: Int,
+    last: Boolean,
+    order: Seq[SortOrder],
+    input: Seq[Attribute]) {
+  import NearRows._
+
+  /** How many rows of each end of a slice others may read. */
+  private val (atFront, atBack) = (math.max(behind, firsts), math.max(before, if (last) 1 else 0))
 
   /** The order of the window, and one in which no rows are equal that differ. */
   @transient private lazy val ofWindow = new LazilyGeneratedOrdering(order, input)
@@ -32,22 +44,49 @@ final case class NearRows(before: Int, behind: Int, order: Seq[SortOrder], input
     new LazilyGeneratedOrdering(order :+ SortOrder(HashOfRow(input.head), Ascending), input)
 
   /** Collects the rows of a slice that its neighbours may read. */
-  def edges(): EdgesOfSlice = new EdgesOfSlice(before, behind, ordering)
+  def edges(): EdgesOfSlice = new EdgesOfSlice(atBack, atFront, ordering)
 
   /** The first and the last rows of a slice, if these are those of some of its parts. */
   def merged(parts: Seq[Edges]): Edges = Edges(
-    sorted(parts.flatMap(_.first)).take(behind), sorted(parts.flatMap(_.last)).takeRight(before))
+    sorted(parts.flatMap(_.first)).take(atFront), sorted(parts.flatMap(_.last)).takeRight(atBack))
 
-  /** For each slice, the rows before it and those behind it. */
-  def around(slices: Seq[Edges]): Seq[(Rows, Rows)] = {
+  /** For each slice of a partition, the rows of other slices that it gets. */
+  def around(slices: Seq[Edges]): Seq[Neighbours] = {
     val earlier = slices.scanLeft(Seq.empty: Rows) { (rows, slice) =>
-      (rows ++ slice.last).takeRight(before)
+      (rows ++ slice.last).takeRight(atBack)
     }
     val later = slices.scanRight(Seq.empty: Rows) { (slice, rows) =>
-      (slice.first ++ rows).take(behind)
+      (slice.first ++ rows).take(atFront)
     }
-    earlier.zip(later.tail)
+    earlier.zip(later.tail).map { case (rowsBefore, rowsBehind) =>
+      Neighbours(
+        if (rowsBefore.isEmpty) Nil else later.head.take(firsts),
+        rowsBefore.takeRight(before),
+        rowsBehind.take(behind),
+        if (rowsBehind.isEmpty || !last) Nil else earlier.last.takeRight(1))
+    }
   }
+
+  /**
+   * Whether each slice has as many rows before it and behind it as may be read. If not, a function
+   * would read past them, and find the rows that were put there for other functions.
+   *
+   * @param rows    the rows of each slice
+   * @param carries whether slices begin with a row that carries states
+   */
+  def areEnough(rows: Seq[Long], carries: Boolean): Boolean = {
+    val needed = math.max(firsts, if (carries || firsts > 0) before else 0)
+    val (earlier, later) = (rows.scanLeft(0L)(_ + _), rows.scanRight(0L)(_ + _).tail)
+    rows.indices.forall { i =>
+      rows(i) == 0 || (earlier(i) == 0 || earlier(i) >= needed) &&
+        (!last || later(i) == 0 || later(i) >= behind)
+    }
+  }
+
+  /** How many values of the order some rows have that follow one another. */
+  def valuesOf(rows: Rows): Int =
+    if (rows.isEmpty) 0
+    else 1 + toRows(rows).zip(toRows(rows).tail).count { case (a, b) => ofWindow.compare(a, b) != 0 }
 
   /**
    * The rows of a slice so that its first and last ones are those that its neighbours have. The
@@ -57,7 +96,7 @@ final case class NearRows(before: Int, behind: Int, order: Seq[SortOrder], input
    * @param count how many there are
    */
   def inOrder(rows: Iterator[InternalRow], count: Long, edges: Edges): Iterator[InternalRow] =
-    if (count <= before + behind) rows.map(_.copy()).toArray.sorted(ordering).iterator
+    if (count <= atFront + atBack) rows.map(_.copy()).toArray.sorted(ordering).iterator
     else {
       val (first, last) = (toRows(edges.first), toRows(edges.last))
       val waiting = mutable.Map.empty[InternalRow, Int]
@@ -80,6 +119,18 @@ final case class NearRows(before: Int, behind: Int, order: Seq[SortOrder], input
 
 private[window] object NearRows {
   type Rows = Seq[Array[Byte]]
+
+  /**
+   * The rows of other slices that a slice gets.
+   *
+   * @param firsts the first rows of the partition, if they are in other slices
+   * @param before the rows right before the slice
+   * @param behind the rows right behind it
+   * @param last   the last row of the partition, if it is in another slice
+   */
+  final case class Neighbours(firsts: Rows, before: Rows, behind: Rows, last: Rows)
+
+  val NoNeighbours: Neighbours = Neighbours(Nil, Nil, Nil, Nil)
 }
 
 /**

@@ -71,7 +71,7 @@ final case class SkewTotalsExec(
     }.collect().head
   }
 
-  override def simpleString(maxFields: Int): String = s"SkewWindow [], slices$partitions"
+  override def simpleString(maxFields: Int): String = s"SkewWindow [], $partitions"
 
   override protected def withNewChildInternal(c: SparkPlan): SkewTotalsExec = copy(child = c)
 }

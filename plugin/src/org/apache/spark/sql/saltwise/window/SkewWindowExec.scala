@@ -29,6 +29,7 @@ final case class SkewWindowExec(
     sent: OfTasks[Seq[SentSlice]],
     child: SparkPlan)
   extends SlicesExec {
+  import NearRows.{Neighbours, NoNeighbours}
   import SkewWindowExec._
 
   override def output: Seq[Attribute] = child.output ++ added
@@ -37,7 +38,7 @@ final case class SkewWindowExec(
   override def outputPartitioning: Partitioning = {
     val n = child.outputPartitioning.numPartitions
     val bySlice = RangePartitioning(Seq(bySliceNumber), n)
-    if (partitions.ofKeys.isDefined) bySlice
+    if (keys.nonEmpty) bySlice
     else PartitioningCollection(Seq(bySlice, RangePartitioning(order, n)))
   }
   override def outputOrdering: Seq[SortOrder] = bySliceNumber +: order
@@ -51,33 +52,42 @@ final case class SkewWindowExec(
     val ofPartitions = partitions.numbers(rows.getNumPartitions)
     val carries = ofPartitions.map(numbers => statesFor(numbers.map(slices), states))
     if (carries.contains(None)) inOneSliceEach(rows, ofPartitions, slices, states)
-    else inSlices(ofPartitions.map(_.map(slices)), carries.flatten)
+    else inSlices(ofPartitions.map(_.map(slices)), carries.flatten, states)
   }
 
-  /** The states that each slice carries. None if a sum overflows that may be none of stock's. */
+  /**
+   * The states that each slice carries. None if a sum overflows that may be none of stock's, or if
+   * slices are too short for what functions read of other slices.
+   */
   private def statesFor(slices: Seq[SentSlice], states: SliceStates): Option[Seq[Array[Byte]]] =
-    if (slices.exists(_.state == null)) None
+    if (slices.exists(_.state == null) ||
+        carried.near.exists(!_.areEnough(slices.map(_.rows), carried.begins))) None
     else try Some(states.carried(slices.map(_.state), carried.ofAll)) catch {
       case NonFatal(_) => None
     }
 
   /** @param slices the slices of each partition of the window, and the states that they carry */
   private def inSlices(
-      slices: Seq[Seq[SentSlice]], states: Seq[Seq[Array[Byte]]]): RDD[InternalRow] = {
+      slices: Seq[Seq[SentSlice]],
+      carries: Seq[Seq[Array[Byte]]],
+      states: SliceStates): RDD[InternalRow] = {
     report(slices.flatten.map(_.rows))
     val (input, by) = (child.output, order)
     val ordered = sorted(child)
     val values: Iterator[Long] =
       if (!carried.distinct) Iterator.continually(0L)
       else ordered.mapPartitions(rows => Iterator(distinctIn(rows, by, input))).collect().iterator
-    val begins = slices.zip(states).flatMap { case (ofPartition, states) =>
+    val frames = slices.zip(carries).flatMap { case (ofPartition, states) =>
       val rows = ofPartition.map(_.rows)
       val distinct = ofPartition.map(_ => values.next())
-      rows.scanLeft(0L)(_ + _).zip(distinct.scanLeft(0L)(_ + _)).zip(states).map {
-        case ((before, distinct), state) => Begin(before, distinct, rows.sum, state)
+      val neighbours =
+        carried.near.fold(rows.map(_ => NoNeighbours))(_.around(ofPartition.map(_.edges)))
+      val before = rows.scanLeft(0L)(_ + _).zip(distinct.scanLeft(0L)(_ + _))
+      ofPartition.indices.map { i =>
+        frame(ofPartition(i), before(i)._1, before(i)._2, rows.sum, states(i), neighbours(i))
       }
     }
-    carried.near.fold(withColumns(ordered, begins))(withNeighbours(ordered, begins, slices, _))
+    framed(ordered, frames, states)
   }
 
   /** What stock Spark does: one task has all rows of a partition. */
@@ -93,58 +103,70 @@ final case class SkewWindowExec(
     // The other tasks have no rows.
     val others = sparkContext.parallelize(Seq.empty[InternalRow], rows.getNumPartitions)
     val all = sorted(RDDScanExec(child.output, together, "Slices")).union(others)
-    val begins = total.map(Begin(0, 0, _, states.bytes(states.empty())))
-    val whole = total.map(rows => Seq(SentSlice(rows, null, SentSlice.NoEdges)))
-    carried.near.fold(withColumns(all, begins))(withNeighbours(all, begins, whole, _))
+    val none = states.bytes(states.empty())
+    val whole = total.map(rows =>
+      frame(SentSlice(rows, null, SentSlice.NoEdges), 0, 0, rows, none, NoNeighbours))
+    framed(all, whole, states)
   }
 
   private def sorted(rows: SparkPlan): RDD[InternalRow] =
     SortExec(order, global = false, rows).execute()
 
-  private def withColumns(rows: RDD[InternalRow], begins: Seq[Begin]): RDD[InternalRow] = {
-    val (types, columnsOf) = (outputTypes, columnsOfSlices(begins))
-    rows.mapPartitionsWithIndex { (number, rows) =>
-      if (!rows.hasNext) rows else {
-        val (carries, isRow) = columnsOf(number)
-        val first = rows.next()
-        val both = new WithColumns(types)
-        Iterator(both(first, carries)) ++ Iterator(first).map(both(_, isRow)) ++
-          rows.map(both(_, isRow))
-      }
+  /** What stands around the rows of a slice. */
+  private def frame(
+      slice: SentSlice,
+      before: Long,
+      distinct: Long,
+      total: Long,
+      state: Array[Byte],
+      neighbours: Neighbours): Frame = {
+    // The first slice has rows ahead only where all slices have the one that carries states alone.
+    val carries = carried.begins && (before > 0 || carried.near.isEmpty)
+    val rowsBefore = neighbours.before
+    val ahead = neighbours.firsts.length + (if (carries) 1 else 0) + rowsBefore.length
+    // Such a row ahead is equal to the first row, but where others come between.
+    val distinctAhead = carried.near.fold(0) { near =>
+      near.valuesOf(neighbours.firsts) + (if (carries && rowsBefore.nonEmpty) 1 else 0) +
+        near.valuesOf(rowsBefore)
     }
+    Frame(slice, carries, neighbours, Begin(ahead, before, distinct - distinctAhead, total, state))
   }
 
-  /** Slices between the rows of their neighbours, which are no rows of their own. */
-  private def withNeighbours(
-      rows: RDD[InternalRow],
-      begins: Seq[Begin],
-      slices: Seq[Seq[SentSlice]],
-      near: NearRows): RDD[InternalRow] = {
-    val (types, columnsOf) = (outputTypes, columnsOfSlices(begins))
-    val around = slices.flatMap(ofPartition => near.around(ofPartition.map(_.edges))).toArray
-    val (counts, edges) = (slices.flatten.map(_.rows).toArray, slices.flatten.map(_.edges).toArray)
+  private def framed(
+      rows: RDD[InternalRow], frames: Seq[Frame], states: SliceStates): RDD[InternalRow] = {
+    val (types, near) = (outputTypes, carried.near)
+    val none = if (carried.aggregates.isEmpty) null else states.bytes(states.empty())
+    val columnsOf = frames.zipWithIndex.map { case (frame, slice) =>
+      def values(isRow: Boolean, state: Array[Byte]): InternalRow = {
+        val Begin(ahead, before, distinct, total, _) = frame.begin
+        columns.values(added, slice, isRow, ahead, before, distinct, total, state)
+      }
+      (values(isRow = false, frame.begin.state), values(isRow = false, none),
+        values(isRow = true, null))
+    }.toArray
+    val ofSlices = frames.toArray
     rows.mapPartitionsWithIndex { (number, rows) =>
       if (!rows.hasNext) rows else {
-        val ((notRow, isRow), (before, behind)) = (columnsOf(number), around(number))
+        val (Frame(slice, carries, neighbours, _), (carrier, other, isRow)) =
+          (ofSlices(number), columnsOf(number))
         val both = new WithColumns(types)
-        near.toRows(before).iterator.map(both(_, notRow)) ++
-          near.inOrder(rows, counts(number), edges(number)).map(both(_, isRow)) ++
-          near.toRows(behind).iterator.map(both(_, notRow))
+        def others(rows: NearRows.Rows): Iterator[InternalRow] =
+          near.iterator.flatMap(_.toRows(rows)).map(both(_, other))
+        val own = near.fold(rows)(_.inOrder(rows, slice.rows, slice.edges))
+        val first = own.next()
+        others(neighbours.firsts) ++
+          (if (carries) Iterator(first).map(both(_, carrier)) else Iterator.empty) ++
+          others(neighbours.before) ++
+          Iterator(first).map(both(_, isRow)) ++ own.map(both(_, isRow)) ++
+          others(neighbours.behind) ++ others(neighbours.last)
       }
     }
   }
 
   private def outputTypes: Array[DataType] = output.map(_.dataType).toArray
 
-  /** The columns of rows that are not the slice's own, and of those that are. */
-  private def columnsOfSlices(begins: Seq[Begin]): Array[(InternalRow, InternalRow)] =
-    begins.zipWithIndex.map { case (Begin(before, distinct, total, state), i) =>
-      (columns.values(added, i, false, before, distinct, total, state),
-        columns.values(added, i, true, before, distinct, total, null))
-    }.toArray
-
   override def simpleString(maxFields: Int): String =
-    s"SkewWindow ${order.mkString("[", ", ", "]")}, slices$partitions"
+    s"SkewWindow ${order.mkString("[", ", ", "]")}, $partitions"
 
   override protected def withNewChildInternal(c: SparkPlan): SkewWindowExec = copy(child = c)
 }
@@ -166,6 +188,15 @@ private object SkewWindowExec {
     distinct
   }
 
-  /** Where a slice begins: the rows and values before it, all rows, and the states of others. */
-  final case class Begin(before: Long, distinct: Long, total: Long, state: Array[Byte])
+  /** Where a slice begins: see [[SliceColumns]]. */
+  final case class Begin(
+      ahead: Long, before: Long, distinct: Long, total: Long, state: Array[Byte])
+
+  /**
+   * The rows of other slices around those of a slice.
+   *
+   * @param carries whether a copy of its first row carries states
+   */
+  final case class Frame(
+      slice: SentSlice, carries: Boolean, neighbours: NearRows.Neighbours, begin: Begin)
 }

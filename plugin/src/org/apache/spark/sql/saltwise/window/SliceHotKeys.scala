@@ -114,7 +114,8 @@ object SliceHotKeys extends Rule[SparkPlan] {
       hot: Seq[SlicedKey],
       others: Int,
       read: SparkPlan): (ExchangeOfSlices, SparkPlan) = {
-    val (order, slices) = (window.orderSpec, Slices(Some(hot.map(_.slices))))
+    val (order, slices) =
+      (window.orderSpec, Slices(window.partitionSpec, hot.map(_.slices)))
     val sent = OfTasks[Seq[SentSlice]](window.session.sparkContext)
     def exchange(carried: Carried) =
       new ExchangeOfSlices(SliceOfKey(window.partitionSpec, order, hot, others, carried, sent))

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.trees.TreePattern.WINDOW
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.saltwise.{OrStock, SaltwiseConf}
 import org.apache.spark.sql.saltwise.compat.{NativeEngine, SparkCompat}
-import org.apache.spark.sql.saltwise.plan.{CheapRows, GroupingKeys, LeftAlone}
+import org.apache.spark.sql.saltwise.plan.{CheapRows, GroupingKeys, LeftAlone, Reported}
 import org.apache.spark.sql.saltwise.routing.StableColumns
 
 /**
@@ -34,7 +34,9 @@ import org.apache.spark.sql.saltwise.routing.StableColumns
 object SliceWindows extends Rule[LogicalPlan] {
 
   override def apply(plan: LogicalPlan): LogicalPlan =
-    if (!plan.containsPattern(WINDOW) || !isOn) plan
+    if (!plan.containsPattern(WINDOW)) plan
+    else if (SaltwiseConf.observes(conf)) noted(plan)
+    else if (!isOn) plan
     else plan.transformUp {
       case window: Window if !window.isStreaming && !isDecided(window.child) =>
         OrStock[LogicalPlan]("SliceWindows", window) {
@@ -44,6 +46,20 @@ object SliceWindows extends Rule[LogicalPlan] {
           }(reason => window.withNewChildren(Seq(LeftAlone(reason, window.child))))
         }
     }
+
+  /** The same plan, whose windows say what would become of them. */
+  private def noted(plan: LogicalPlan): LogicalPlan = {
+    plan.foreach {
+      case window: Window if !window.isStreaming && reasonToLeave(window).isEmpty &&
+          conf.getConf(SaltwiseConf.WindowSlices) =>
+        window.setTagValue(
+          Reported.WouldRun,
+          if (window.partitionSpec.isEmpty) "auto: it runs in slices, each on its own task"
+          else "auto: a key with too many rows for one task runs in slices")
+      case _ =>
+    }
+    plan
+  }
 
   /** Whether windows of this session may run in slices. */
   def isOn: Boolean = SaltwiseConf.isOn(conf) && conf.getConf(SaltwiseConf.WindowSlices) &&

@@ -42,6 +42,7 @@ final case class SlicedRowsExec(
     keep: SparkPlan = KeepPartitionsExec())
   extends DecidedRead {
 
+  override def isBesideSlices: Boolean = true
   override lazy val metrics: Map[String, SQLMetric] = exchange.of(read).metrics
 
   override protected def doExecute(): RDD[InternalRow] =

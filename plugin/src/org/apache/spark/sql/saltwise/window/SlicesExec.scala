@@ -2,8 +2,7 @@ package org.apache.spark.sql.saltwise.window
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
-import org.apache.spark.sql.catalyst.expressions.JoinedRow
+import org.apache.spark.sql.catalyst.expressions.{Expression, JoinedRow, UnsafeProjection}
 import org.apache.spark.sql.execution.UnaryExecNode
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.saltwise.plan.ReportedSlices
@@ -12,9 +11,10 @@ import org.apache.spark.sql.types.DataType
 /** An operator whose tasks have slices of the partitions of a window. */
 trait SlicesExec extends UnaryExecNode with ReportedSlices {
 
-  /** The numbers of the slices of each partition of the window. */
   def partitions: Slices
 
+  override def keys: Seq[Expression] = partitions.keys
+  override def nodeName: String = "SkewWindow"
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "slices" -> SQLMetrics.createMetric(sparkContext, "slices"),
     "longest" -> SQLMetrics.createMetric(sparkContext, "rows of the longest slice"),
@@ -43,17 +43,22 @@ trait SlicesExec extends UnaryExecNode with ReportedSlices {
 /**
  * The slices of a window's partitions.
  *
- * @param ofKeys for each key that is sliced, how many slices it has. None if the window has no
- *               PARTITION BY, so that all slices are those of one partition.
+ * @param keys   the keys of the window
+ * @param ofKeys for each key that is sliced, how many slices it has
  */
-final case class Slices(ofKeys: Option[Seq[Int]]) {
+final case class Slices(keys: Seq[Expression], ofKeys: Seq[Int]) {
 
   /** The numbers of the slices of each partition, if there are n slices. */
-  def numbers(n: Int): Seq[Range] = ofKeys.fold(Seq(0 until n)) { counts =>
-    counts.scanLeft(0)(_ + _).zip(counts).map { case (first, count) => first until first + count }
+  def numbers(n: Int): Seq[Range] = if (keys.isEmpty) Seq(0 until n) else {
+    ofKeys.scanLeft(0)(_ + _).zip(ofKeys).map { case (first, count) => first until first + count }
   }
 
-  override def toString: String = ofKeys.fold("")(keys => s" of ${keys.length} keys")
+  override def toString: String = if (keys.isEmpty) "slices" else s"slices of ${ofKeys.length} keys"
+}
+
+object Slices {
+  /** Without PARTITION BY, all slices are those of one partition. */
+  val OfAllRows: Slices = Slices(Nil, Nil)
 }
 
 /** Adds columns to rows. */

@@ -13,20 +13,24 @@ import org.apache.spark.sql.types.{BinaryType, BooleanType, IntegerType, LongTyp
  * What a row of a slice has beside the columns of the window's input.
  *
  * @param slice    the number of the slice
- * @param isRow    false in the row that each slice begins with, and which carries the states
+ * @param isRow    false in rows of other slices, and in the row that carries the states
+ * @param ahead    how many rows of a slice come ahead of its own
  * @param before   the rows of earlier slices
- * @param distinct the distinct values of the order in earlier slices; 0 if nobody asks
+ * @param distinct the distinct values of the order in earlier slices, less those of the rows ahead;
+ *                 0 if nobody asks
  * @param total    the rows of all slices
- * @param state    the states of all aggregates, in the row that carries them; else NULL
+ * @param state    the states of all aggregates, in the row that carries them, and those of no rows
+ *                 in rows of other slices; else NULL
  */
 final case class SliceColumns(
     slice: Attribute,
     isRow: Attribute,
+    ahead: Attribute,
     before: Attribute,
     distinct: Attribute,
     total: Attribute,
     state: Attribute) {
-  private def all: Seq[Attribute] = Seq(slice, isRow, before, distinct, total, state)
+  private def all: Seq[Attribute] = Seq(slice, isRow, ahead, before, distinct, total, state)
 
   /** Those that are read. Rows of a window are copied more than once, so the others stay away. */
   def in(read: AttributeSet): Seq[Attribute] = all.filter(read.contains)
@@ -42,6 +46,7 @@ object SliceColumns {
   def apply(): SliceColumns = SliceColumns(
     AttributeReference("slice", IntegerType, nullable = false)(),
     AttributeReference("isRow", BooleanType, nullable = false)(),
+    AttributeReference("ahead", LongType, nullable = false)(),
     AttributeReference("before", LongType, nullable = false)(),
     AttributeReference("distinct", LongType, nullable = false)(),
     AttributeReference("total", LongType, nullable = false)(),
@@ -55,22 +60,27 @@ object SliceColumns {
  * @param ofAll      for each of them, whether a slice gets the state of all other slices, and not
  *                   only that of the slices before it
  * @param distinct   whether the distinct values of the order are counted
- * @param near       the rows of other slices that a slice gets. Then there is nothing else.
+ * @param begins     whether slices begin with a row that carries states
+ * @param near       the rows of other slices that a slice gets
  */
 final case class Carried(
     aggregates: Seq[AggregateExpression],
     ofAll: Seq[Boolean],
     distinct: Boolean,
+    begins: Boolean,
     near: Option[NearRows]) {
 
-  /** The columns that the aggregates read. */
-  def read: Seq[Attribute] = AttributeSet(aggregates.flatMap(_.references)).toSeq
+  /** The columns that map tasks read. If there are none, they read the rows as they are. */
+  def read: Seq[Attribute] =
+    if (aggregates.isEmpty) Nil
+    else near.fold(AttributeSet(aggregates.flatMap(_.references)).toSeq)(_.input)
 }
 
 object Carried {
   /** States, and each slice gets those of the slices before it. */
   def states(aggregates: Seq[AggregateExpression]): Carried =
-    Carried(aggregates, aggregates.map(_ => false), distinct = false, near = None)
+    Carried(
+      aggregates, aggregates.map(_ => false), distinct = false, begins = true, near = None)
 }
 
 /**
@@ -122,9 +132,9 @@ object PlanWindowSlices extends SparkStrategy {
       val sent = OfTasks[Seq[SentSlice]](SparkSession.active.sparkContext)
       val slice = SliceOfRow(order, cuts, n, carried, sent)
       val rows = SparkCompat.exchange(new SlicePartitioning(slice, n), planLater(child))
-      SkewWindowExec(order, carried, columns, added, Slices(None), sent, rows) :: Nil
+      SkewWindowExec(order, carried, columns, added, Slices.OfAllRows, sent, rows) :: Nil
     case WindowTotals(aggregates, values, child) =>
-      SkewTotalsExec(aggregates, values, Slices(None), None, planLater(child)) :: Nil
+      SkewTotalsExec(aggregates, values, Slices.OfAllRows, None, planLater(child)) :: Nil
     case _ => Nil
   }
 }

@@ -1,0 +1,122 @@
+"""Makes the outputs on the tutorial's page anew.
+
+    python -m tests.docs.tutorial [--check]
+
+Runs the code of the page in one session of its own, and puts what each block prints into the block of text behind it.
+Plans are shortened: numbers of columns, stages and codegen say nothing to a reader. With --check the page stays as it
+is, and the exit code is 1 if an output is out of date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import difflib
+import io
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from saltwise._java import ensure_java
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "tutorial" / "flights.md"
+STEP = re.compile(r"^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<text>.*?)^```\n)?", re.DOTALL | re.MULTILINE)
+WIDTH = 110
+
+_INNER = (
+    "AdaptiveSparkPlan",
+    "ResultQueryStage",
+    "ShuffleQueryStage",
+    "== Final Plan ==",
+    "ColumnarToRow",
+    "KeepPartitions",
+)
+"""Operators that a reader of a plan can do without. Each has one child at most."""
+_NOISE = (
+    (r"#\d+L?", ""),
+    (r"\*\(\d+\) ?", ""),
+    (r", ENSURE_REQUIREMENTS|, REPARTITION_BY_NUM|, \[plan_id=\d+\]|, output=\[.*\]", ""),
+    (r"(FileScan parquet \[.*?\]).*", r"\1"),
+    (r"knownfloatingpointnormalized\(normalizenanandzero\((\w+)\)\)", r"\1"),
+)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--check", action="store_true")
+    given = parser.parse_args()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ["COLUMNS"] = "100"
+    ensure_java()
+    before = PAGE.read_text()
+    after = made_anew(before)
+    if before == after:
+        return 0
+    if given.check:
+        Console(stderr=True).print("".join(difflib.unified_diff(before.splitlines(True), after.splitlines(True))))
+        return 1
+    PAGE.write_text(after)
+    return 0
+
+
+def made_anew(page: str) -> str:
+    """Return a page with the outputs of its code."""
+    names: dict[str, Any] = {}
+
+    def step(match: re.Match[str]) -> str:
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            exec(compile(match["code"], str(PAGE), "exec"), names)
+        if "getOrCreate" in match["code"]:
+            names["spark"].sparkContext.setLogLevel("OFF")
+        shown = f"\n```text\n{tidy(out.getvalue())}```\n" if match["text"] else ""
+        return f"```python\n{match['code']}```\n{shown}"
+
+    return STEP.sub(step, page)
+
+
+def tidy(output: str) -> str:
+    """Return what was printed, with plans in short."""
+    lines = [line.rstrip() for line in output.rstrip().splitlines()]
+    if "== Physical Plan ==" in lines:
+        lines = short_plan(lines[lines.index("== Physical Plan ==") + 1 :])
+    return "".join(f"{line}\n" for line in lines)
+
+
+def short_plan(lines: list[str]) -> list[str]:
+    """Return a plan without what says nothing to a reader.
+
+    >>> short_plan(["AdaptiveSparkPlan isFinalPlan=false", "+- Sort [k#1L ASC NULLS FIRST], false, 0", "   +- Scan"])
+    ['Sort [k ASC NULLS FIRST], false, 0', '+- Scan']
+    """
+    initial = next((i for i, line in enumerate(lines) if "== Initial Plan ==" in line), len(lines))
+    short: list[str] = []
+    # For each dropped operator, its depth: the operators below it move to the left.
+    dropped: list[int] = []
+    for line in filter(None, lines[:initial]):
+        tree, text = re.fullmatch(r"([ :+\-]*)(.*)", line).groups()  # type: ignore[union-attr]
+        depth = len(tree)
+        dropped = [d for d in dropped if d < depth]
+        for pattern, replacement in _NOISE:
+            text = re.sub(pattern, replacement, text)
+        if text.startswith(_INNER):
+            dropped.append(depth)
+            continue
+        moved = tree[: len(tree) - 3 * len(dropped)]
+        if moved and dropped and dropped[-1] == depth - 3:
+            # It stands in the place of the operator that was dropped.
+            moved = moved[:-3] + "+- "
+        short.append(shorter(moved + text))
+    return short
+
+
+def shorter(line: str) -> str:
+    """Return a line that fits the page."""
+    return line if len(line) <= WIDTH else line[: WIDTH - 4].rsplit(" ", 1)[0] + " ..."
+
+
+if __name__ == "__main__":
+    sys.exit(main())
