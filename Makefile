@@ -7,7 +7,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 WHEEL := dist/saltwise-*.whl
 
-.PHONY: demo test test-slow test-unit test-connect test-all test-matrix test-cluster bench bench-quick papers lint wheel docs clean
+.PHONY: demo test test-slow test-unit test-connect test-all test-matrix test-cluster bench bench-quick papers lint wheel maven docs clean
 
 demo: .venv/installed
 	$(BIN)/saltwise demo
@@ -87,6 +87,10 @@ docs: .venv/docs
 wheel: .venv/installed
 	rm -rf build/lib build/bdist.* $(WHEEL)
 	$(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+
+# What Maven Central takes, but the signatures: make maven URL=<the address of the repository>
+maven: .venv/installed
+	$(BIN)/python plugin/maven.py --url $(URL)
 
 clean:
 	rm -rf .venv .matrix build dist python/saltwise.egg-info python/saltwise/jars

@@ -189,7 +189,7 @@ MUTANTS = [
     Mutant(
         "the-row-of-the-states-has-a-rank",
         f"{PLUGIN}/window/CarriedFunctions.scala",
-        "If(EqualTo(inThis, one), one, new Subtract(inThis, one))",
+        "If(EqualTo(inThis, one), one, new Subtract(inThis, columns.ahead))",
         "inThis",
         ("windows/test_slices.py",),
     ),
@@ -210,16 +210,44 @@ MUTANTS = [
     Mutant(
         "a-slice-gets-rows-from-far",
         f"{PLUGIN}/window/NearRows.scala",
-        ".takeRight(before))",
-        ".take(before))",
+        "sorted(parts.flatMap(_.last)).takeRight(atBack))",
+        "sorted(parts.flatMap(_.last)).take(atBack))",
         ("windows/test_slices.py",),
     ),
     Mutant(
         "rows-that-tie-have-no-order",
         f"{PLUGIN}/window/SkewWindowExec.scala",
-        "near.inOrder(rows, counts(number), edges(number)).map",
-        "rows.map",
+        "near.fold(rows)(_.inOrder(rows, slice.rows, slice.edges))",
+        "rows",
         ("windows/test_slices.py",),
+    ),
+    Mutant(
+        "short-slices-read-past-their-neighbours",
+        f"{PLUGIN}/window/SkewWindowExec.scala",
+        "carried.near.exists(!_.areEnough(slices.map(_.rows), carried.begins))",
+        "false",
+        ("windows/test_slices.py",),
+    ),
+    Mutant(
+        "slices-of-one-key-go-on-from-another",
+        f"{PLUGIN}/window/SlicesExec.scala",
+        "if (keys.isEmpty) Seq(0 until n) else {",
+        "if (true) Seq(0 until n) else {",
+        ("windows/test_hot_keys.py",),
+    ),
+    Mutant(
+        "other-keys-of-an-oversize-partition-are-lost",
+        f"{PLUGIN}/window/SliceHotKeys.scala",
+        "(whole :+ slices.ofOtherKeys(read, keys)).map",
+        "whole.map",
+        ("windows/test_hot_keys.py",),
+    ),
+    Mutant(
+        "a-range-begins-at-the-first-value",
+        f"{PLUGIN}/window/OrderCuts.scala",
+        "val lasts = rows.map(_._1).take(1) ++ cuts",
+        "val lasts = rows.map(_._1).takeRight(1) ++ cuts",
+        ("windows/test_hot_keys.py",),
     ),
     # join/
     Mutant(

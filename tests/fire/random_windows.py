@@ -22,7 +22,8 @@ AGGREGATES = ["count(*)", "count({x})", "count_if({x} IS NULL)", "bool_or({x} IS
 OF_WHOLE_NUMBERS = ["sum({x})", "bit_xor({x})", "bit_and({x})"]
 OF_DECIMALS = ["sum({x})", "avg({x})"]
 OF_NUMBERS = ["sum({x})", "avg({x})", "stddev({x})"]
-VALUES = ["first_value({x})", "last_value({x})", "nth_value({x}, {few})", "lag({x}) IGNORE NULLS"]
+VALUES = ["first_value({x})", "last_value({x})", "nth_value({x}, {few})"]
+THAT_IGNORE = ["lag({x}) IGNORE NULLS", "first_value({x}) IGNORE NULLS"]
 WHOLE = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
 FRAMES = ["", "", "RANGE UNBOUNDED PRECEDING", WHOLE]
 FRAMES_OF_ROWS = ["ROWS UNBOUNDED PRECEDING"]
@@ -54,6 +55,8 @@ class WindowGenerator(Generator):
         calls = []
         for _ in range(self.random.choice([1, 1, 2, 4])):
             column = self.random.choice(columns)
+            if total and self.random.random() < 0.3:
+                family = self.random.choice([self.carried, self.near])
             call, frames = family(one.columns[column].name, bool(order), total)
             if self.spark_4 and call.split("(")[0] in FILTERED and self.random.random() < 0.1:
                 call += f" FILTER (WHERE {self.simple_condition(one)})"
@@ -89,14 +92,16 @@ class WindowGenerator(Generator):
 
     def near(self, kind: str, ordered: bool, total: bool) -> tuple[str, list[str]]:
         """Return a function that reads some rows before and behind, and its frames. The order tells all rows apart."""
-        if self.random.random() < 0.4:
+        if self.random.random() < 0.3:
             return self.random.choice(ROWS_NEAR), [""]
+        if self.random.random() < 0.3:
+            return self.random.choice(VALUES), FRAMES + FRAMES_OF_ROWS
         return self.random.choice(AGGREGATES + OF_NUMBERS * (kind in NUMBERS)), SHORT_FRAMES
 
     def any(self, kind: str, ordered: bool, total: bool) -> tuple[str, list[str]]:
         """Return any function."""
         if total and self.random.random() < 0.5:
-            call = self.random.choice(VALUES + OF_NUMBERS * (kind in NUMBERS))
+            call = self.random.choice(VALUES + THAT_IGNORE + OF_NUMBERS * (kind in NUMBERS))
             return call, [""] if call.startswith("lag") else FRAMES + SHORT_FRAMES
         if total and self.random.random() < 0.5:
             return self.near(kind, ordered, total)

@@ -263,13 +263,30 @@ def test_an_aggregate_of_a_stream_needs_a_strategy_that_is_named() -> None:
     assert found.advice.startswith("write /*+ SKEW_GROUPBY(dchoices) */")
 
 
-def test_a_window_over_a_join_needs_a_cache_first() -> None:
+def test_a_window_over_a_join_that_stays_whole_needs_a_cache_first() -> None:
     join = node("BroadcastHashJoin", "BroadcastHashJoin [a#1], [b#2], Inner, BuildRight", [8], SCAN)
-    window = node("Window", "Window [rank() AS r#9], [k#1], [t#2]", [4], exchange(child=join))
+    window = node("Window", "Window [median(v#3) AS r#9], [k#1], [t#2]", [4], exchange(child=join))
     [found] = found_in([*started(window), *hot()])
     assert found.advice.startswith("cache the rows below the window")
     [on] = found_in([*started(window, conf={"spark.saltwise.placement.enabled": "True"}), *hot()])
     assert on.advice.startswith("it was on already")
+
+
+@pytest.mark.parametrize(
+    ("conf", "advice"),
+    [
+        ({}, "set spark.saltwise.enabled=true: a key that has too many rows for one task then runs in slices"),
+        ({"spark.saltwise.enabled": "true"}, "set spark.saltwise.placement.enabled=true, which spreads the keys evenly"),
+        (
+            {"spark.saltwise.enabled": "true", "spark.saltwise.placement.enabled": "true"},
+            "it was on already",
+        ),
+    ],
+)
+def test_a_hot_key_of_a_window_runs_in_slices_and_keys_that_meet_are_spread(conf: dict[str, str], advice: str) -> None:
+    window = node("Window", "Window [rank() AS r#9], [k#1], [t#2]", [4], exchange())
+    [found] = found_in([*started(window, conf=conf), *hot()])
+    assert found.advice.startswith(advice)
 
 
 JOIN = "spark.sql.adaptive.skewJoin"
@@ -384,10 +401,25 @@ ORDER = "t#2 ASC NULLS FIRST"
         (f"sum(v#3) windowspecdefinition({ORDER}, {FRAME}) AS s#9", "set spark.saltwise.enabled=true: a window", 87.5),
         (
             f"sum(v#3) windowspecdefinition({ORDER}, specifiedwindowframe(RowFrame, -3, currentrow$())) AS s#9",
+            "set spark.saltwise.enabled=true: a window",
+            87.5,
+        ),
+        (
+            f"lag(v#3, -1, null) windowspecdefinition({ORDER}, specifiedwindowframe(RowFrame, -1, -1)) AS l#9",
+            "set spark.saltwise.enabled=true: a window",
+            87.5,
+        ),
+        (
+            f"sum(v#3) windowspecdefinition({ORDER}, specifiedwindowframe(RowFrame, -101, currentrow$())) AS s#9",
             "nothing helps this window as it is, because one task needs all rows; give it a PARTITION BY",
             0,
         ),
-        (f"lag(v#3, -1, null) windowspecdefinition({ORDER}, {FRAME}) AS l#9", "nothing helps this window as it is", 0),
+        (
+            f"max(v#3) windowspecdefinition({ORDER}, specifiedwindowframe(RangeFrame, -3, currentrow$())) AS s#9",
+            "nothing helps this window as it is",
+            0,
+        ),
+        (f"median(v#3) windowspecdefinition({ORDER}, {FRAME}) AS m#9", "nothing helps this window as it is", 0),
     ],
 )
 def test_a_window_without_partition_by_runs_in_slices_or_nothing_helps(
@@ -404,8 +436,9 @@ def test_a_window_without_partition_by_runs_in_slices_or_nothing_helps(
     ("plan", "low", "high"),
     [
         (aggregate("keys=[k#1], functions=[percentile(v#2)]"), True, True),
+        (node("Window", "Window [rank() AS r#9], [k#1], [t#2]", [4], exchange()), True, True),
         # Whole groups go to other tasks, and the largest may be one key.
-        (node("Window", "Window [rank() AS r#9], [k#1], [t#2]", [4], exchange()), False, True),
+        (node("Window", "Window [median(v#3) AS r#9], [k#1], [t#2]", [4], exchange()), False, True),
         (node("FlatMapGroupsInPandas", "FlatMapGroupsInPandas [k#1], f(k#1, v#2)", [4], exchange()), False, True),
         (node("FlatMapGroupsInR", "FlatMapGroupsInR", [4], exchange()), False, False),
     ],

@@ -37,10 +37,16 @@ DEFAULT_ADVISORY = "64m"
 BYPASS = "spark.sql.execution.bypassPartialAggregation"
 LIST_FUNCTIONS = {"collect_list", "listagg"}
 """Functions whose result for a key is as large as all its states, so merging them in parts gains nothing."""
-SLICED = {"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "count", "sum", "min", "max", "avg"}
-"""Functions of a window without PARTITION BY that run in slices of its order."""
+SLICED = {
+    *("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "count", "sum", "min", "max", "avg"),
+    *("lag", "lead", "first_value", "last_value", "nth_value"),
+}
+"""Functions of a window that run in slices of its order."""
+NEAR = 100
+"""The most rows before or behind a row that a frame in slices may have."""
 KEPT = {"Inner": (0, 1), "LeftOuter": (0,), "LeftSemi": (0,), "LeftAnti": (0,), "RightOuter": (1,)}
 """The sides of a join whose rows may be combined below it, by the kind of join."""
+_FRAME = re.compile(r"specifiedwindowframe\((\w+), ([^,]+), (-?\d+|\w+\$\(\))\)")
 _KIND_OF_JOIN = re.compile(rf"\], ({'|'.join(KEPT)})\b")
 
 Conf = Mapping[str, str]
@@ -151,30 +157,59 @@ def _window(node: PlanNode, fragment: Fragment, read: Read, conf: Conf) -> Chang
     if needs_one_task(read):
         return _window_of_all(node, conf)
     switch = "spark.saltwise.placement.enabled"
+    on = mode_of(conf.get) == "on"
+    if _runs_in_slices(node) and not on:
+        return Change(
+            f"set {_switch(conf)}: a key that has too many rows for one task then runs in slices of its "
+            f"order{_unless_floats(node)}; set {switch}=true too if several keys meet in one task",
+            Reach.SPLITS,
+        )
     if is_true(conf.get(switch)):
         return ALREADY_ON
     first = ""
     if any(kind_of(below) is not Kind.OTHER or "Join" in below.name for below in read.below):
         first = "cache the rows below the window, because Saltwise reads their keys first, and "
-    return Change(
-        f"{first}set {switch}=true, which spreads the keys evenly; nothing helps a single key with too many rows, "
-        "because a window needs all of them in one task",
-        Reach.MOVES,
+    alone = (
+        "the tab Saltwise in Spark's UI says whether a single key ran in slices"
+        if on and _runs_in_slices(node)
+        else "nothing helps a single key with too many rows, because this window needs all of them in one task"
     )
+    return Change(f"{first}set {switch}=true, which spreads the keys evenly; {alone}", Reach.MOVES)
 
 
 def _window_of_all(node: PlanNode, conf: Conf) -> Change:
     """Return the change for a window without PARTITION BY: slices of its order, if its functions allow them."""
-    names = functions_of(node)
-    bounded = node.text.count("specifiedwindowframe(") != node.text.count(", unboundedpreceding$(), ")
-    if node.name != "Window" or bounded or not set(names) <= SLICED:
+    if not _runs_in_slices(node):
         return _nothing("this window as it is, because one task needs all rows; give it a PARTITION BY")
     if mode_of(conf.get) == "on":
         return ALREADY_ON
-    unless = ", unless it adds floats" if {"sum", "avg"} & set(names) else ""
     return Change(
-        f"set {_switch(conf)}: a window without PARTITION BY then runs in slices of its order{unless}", Reach.SPLITS
+        f"set {_switch(conf)}: a window without PARTITION BY then runs in slices of its order{_unless_floats(node)}",
+        Reach.SPLITS,
     )
+
+
+def _runs_in_slices(window: PlanNode) -> bool:
+    """Return whether the functions of a window and their frames allow slices."""
+
+    def is_short(end: str) -> bool:
+        return end.startswith("currentrow") or (end.lstrip("-").isdigit() and abs(int(end)) <= NEAR)
+
+    frames = _FRAME.findall(window.text)
+    return (
+        window.name == "Window"
+        and set(functions_of(window)) <= SLICED
+        and len(frames) == window.text.count("specifiedwindowframe(")
+        and all(
+            (low.startswith("unboundedpreceding") and not high.lstrip("-").isdigit())
+            or (kind == "RowFrame" and is_short(low) and is_short(high))
+            for kind, low, high in frames
+        )
+    )
+
+
+def _unless_floats(window: PlanNode) -> str:
+    return ", unless it adds floats" if {"sum", "avg"} & set(functions_of(window)) else ""
 
 
 def _join(node: PlanNode, read: Read, conf: Conf, sizes: Sequence[int]) -> Change:

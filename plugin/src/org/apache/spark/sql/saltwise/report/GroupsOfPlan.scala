@@ -113,8 +113,10 @@ private[saltwise] object GroupsOfPlan {
   }
 
   private def inSlices(slices: ReportedSlices): GroupsOfPlan = {
-    val exchange = slices.children.collectFirst { case read: ReportedRead => read }.orElse(
-      below(slices.children).collectFirst { case exchange: ShuffleExchangeLike => exchange })
+    val exchange = slices.children.head match {
+      case read: ReportedRead => Some(read).filter(_.metrics.nonEmpty)
+      case child => below(Seq(child)).collectFirst { case exchange: ShuffleExchangeLike => exchange }
+    }
     GroupsOfPlan(slices, exchange, None, InSlices, "")
   }
 

@@ -148,7 +148,7 @@ private[report] object AllGroupsPage {
 
   def received(group: GroupByEvent): String =
     if (group.receivedStates) s"${number(group.rows)} states of ${number(group.read)} rows"
-    else number(group.rows)
+    else number(if (group.workers == 0) math.max(0L, group.read) else group.rows)
 
   /** The fullest worker if rows went by key, as a multiple of the mean. */
   def expected(group: GroupByEvent): String =

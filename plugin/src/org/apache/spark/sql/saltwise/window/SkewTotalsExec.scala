@@ -2,26 +2,25 @@ package org.apache.spark.sql.saltwise.window
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
+import org.apache.spark.sql.catalyst.expressions.{
+  Attribute, AttributeSet, BindReferences, Expression}
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
-import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.saltwise.split.Packing
 
 /**
- * Adds the aggregates of all rows of a window's partition to each of its rows. The rows of a task
- * are a slice, and no slice has an order: each makes a state of its rows, and the driver merges
- * them.
+ * Adds the aggregates of all rows of a window's partition to each of its rows. Each task reads its
+ * rows twice, and nothing is shuffled: first it makes states of them, which the driver merges.
  *
- * @param sent   what the map tasks sent to each slice. None if there is no exchange; then each task
- *               reads its rows twice.
+ * @param keys   the keys of the window; none if it has no PARTITION BY
+ * @param hot    the keys that the rows have
  * @param values the results of the aggregates
  */
 final case class SkewTotalsExec(
     aggregates: Seq[AggregateExpression],
     values: Seq[Attribute],
-    partitions: Slices,
-    sent: Option[OfTasks[Seq[SentSlice]]],
+    keys: Seq[Expression],
+    hot: Seq[SlicedKey],
     child: SparkPlan)
   extends SlicesExec {
 
@@ -29,49 +28,48 @@ final case class SkewTotalsExec(
   override def producedAttributes: AttributeSet = AttributeSet(values)
   override def outputPartitioning: Partitioning = child.outputPartitioning
 
+  private def numbersOfKeys: () => NumbersOfKeys = {
+    val (ofKeys, hotKeys) = (BindReferences.bindReferences(keys, child.output), hot)
+    () => new NumbersOfKeys(ofKeys, hotKeys)
+  }
+
   override protected def doExecute(): RDD[InternalRow] = {
-    val rows = child.execute()
-    val (functions, input) = (aggregates, child.output)
+    val (rows, numbers) = (child.execute(), numbersOfKeys)
+    val (functions, input, n) = (aggregates, child.output, hot.length)
+    val ofTasks = rows.mapPartitions { rows =>
+      val (ofTask, number) = (new SlicesOfTask(n, Carried.states(functions), input), numbers())
+      rows.foreach(row => ofTask.add(number.of(row), row))
+      Iterator(ofTask.all)
+    }.collect().toSeq
+    report(ofTasks.map(_.map(_.rows).sum))
     val states = new SliceStates(functions, input)
-    val slices = sent.fold(slicesIn(rows))(slicesOf(rows, _, states, None))
-    report(slices.map(_.rows))
-    val ofSlices = partitions.numbers(rows.getNumPartitions).flatMap { numbers =>
-      val total = SentSlice.merged(numbers.map(slices(_).state), states)
-      val known = if (total == null) inOneTask(rows, numbers) else total
-      numbers.map(_ => known)
-    }.toArray
+    val totals = SentSlice.of(ofTasks, n, states, None).map(_.state).zipWithIndex.map {
+      case (null, key) => inOneTask(rows, key)
+      case (state, _) => state
+    }
     val types = output.map(_.dataType).toArray
-    rows.mapPartitionsWithIndex { (slice, rows) =>
+    rows.mapPartitions { rows =>
       if (!rows.hasNext) rows else {
-        val totals = new SliceStates(functions, input).results(ofSlices(slice))
-        val both = new WithColumns(types)
-        rows.map(both(_, totals))
+        val (number, both) = (numbers(), new WithColumns(types))
+        val results = totals.map(total => new SliceStates(functions, input).results(total)).toArray
+        rows.map(row => both(row, results(number.of(row))))
       }
     }
   }
 
-  private def slicesIn(rows: RDD[InternalRow]): Seq[SentSlice] = {
-    val (carried, input) = (Carried.states(aggregates), child.output)
-    rows.mapPartitions { rows =>
-      val slices = new SlicesOfTask(1, carried, input)
-      rows.foreach(slices.add(0, _))
-      slices.all.iterator
-    }.collect().toSeq
-  }
-
   /** What stock Spark does: one task adds all rows, in their order. So it fails where that does. */
-  private def inOneTask(rows: RDD[InternalRow], numbers: Range): Array[Byte] = {
-    val (functions, input) = (aggregates, child.output)
-    val all = Packing(Seq(numbers), whole = numbers.length, share = 1.0)
-    rows.coalesce(1, shuffle = false, Some(all)).mapPartitions { rows =>
-      val states = new SliceStates(functions, input)
+  private def inOneTask(rows: RDD[InternalRow], key: Int): Array[Byte] = {
+    val (functions, input, numbers) = (aggregates, child.output, numbersOfKeys)
+    rows.coalesce(1).mapPartitions { rows =>
+      val (states, number) = (new SliceStates(functions, input), numbers())
       val state = states.empty()
-      rows.foreach(states.add(state, _))
+      rows.foreach(row => if (number.of(row) == key) states.add(state, row))
       Iterator(states.bytes(state))
     }.collect().head
   }
 
-  override def simpleString(maxFields: Int): String = s"SkewWindow [], $partitions"
+  override def simpleString(maxFields: Int): String =
+    if (keys.isEmpty) "SkewWindow [], slices" else s"SkewWindow [], slices of ${hot.length} keys"
 
   override protected def withNewChildInternal(c: SparkPlan): SkewTotalsExec = copy(child = c)
 }

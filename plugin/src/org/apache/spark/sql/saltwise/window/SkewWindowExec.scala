@@ -32,6 +32,7 @@ final case class SkewWindowExec(
   import NearRows.{Neighbours, NoNeighbours}
   import SkewWindowExec._
 
+  override def keys: Seq[Expression] = partitions.keys
   override def output: Seq[Attribute] = child.output ++ added
   override def producedAttributes: AttributeSet = AttributeSet(added)
 
@@ -48,7 +49,9 @@ final case class SkewWindowExec(
   override protected def doExecute(): RDD[InternalRow] = {
     val rows = child.execute()
     val states = new SliceStates(carried.aggregates, child.output)
-    val slices = slicesOf(rows, sent, states, carried.near)
+    // Adaptive execution has run the map tasks before, if it sees their exchange.
+    if (sent.isZero) rows.mapPartitions(_ => Iterator[Int]()).count()
+    val slices = SentSlice.of(sent.all, rows.getNumPartitions, states, carried.near)
     val ofPartitions = partitions.numbers(rows.getNumPartitions)
     val carries = ofPartitions.map(numbers => statesFor(numbers.map(slices), states))
     if (carries.contains(None)) inOneSliceEach(rows, ofPartitions, slices, states)
@@ -199,4 +202,25 @@ private object SkewWindowExec {
    */
   final case class Frame(
       slice: SentSlice, carries: Boolean, neighbours: NearRows.Neighbours, begin: Begin)
+}
+
+/**
+ * The slices of a window's partitions.
+ *
+ * @param keys   the keys of the window
+ * @param ofKeys for each key that is sliced, how many slices it has
+ */
+final case class Slices(keys: Seq[Expression], ofKeys: Seq[Int]) {
+
+  /** The numbers of the slices of each partition, if there are n slices. */
+  def numbers(n: Int): Seq[Range] = if (keys.isEmpty) Seq(0 until n) else {
+    ofKeys.scanLeft(0)(_ + _).zip(ofKeys).map { case (first, count) => first until first + count }
+  }
+
+  override def toString: String = if (keys.isEmpty) "slices" else s"slices of ${ofKeys.length} keys"
+}
+
+object Slices {
+  /** Without PARTITION BY, all slices are those of one partition. */
+  val OfAllRows: Slices = Slices(Nil, Nil)
 }

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.saltwise.window
 
+import org.apache.spark.sql.catalyst.plans.physical.{HashPartitioning, UnknownPartitioning}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, ShuffleQueryStageExec}
@@ -27,8 +28,9 @@ import org.apache.spark.sql.saltwise.split._
  *
  * The rows of oversize partitions are shuffled once more: those of hot keys to slices, and those of
  * other keys by their keys. Adaptive execution accepts no plan with more exchanges than before, so
- * both nodes make this one themselves ([[ExchangeOfSlices]]). If an operator above needs the rows in
- * their partitions, the plan stays as it is.
+ * both nodes make this one themselves ([[HiddenExchange]]). Without an order, the rows of hot keys
+ * stay where they are, and [[SkewTotalsExec]] adds the totals to them. If an operator above needs
+ * the rows in their partitions, the plan stays as it is.
  */
 object SliceHotKeys extends Rule[SparkPlan] {
   private val Million = 1000000L
@@ -96,44 +98,56 @@ object SliceHotKeys extends Rule[SparkPlan] {
       Received.ranges(stage, partition, math.max(1L, received.bytes(partition) / pieces))
     })
     // Without its hot keys, an oversize partition is about as large as others are.
-    val (slices, rows) = inSlices(window, hot, others = oversize.length, read)
+    val others = oversize.length
+    val (otherRows, hotRows) =
+      if (window.orderSpec.isEmpty) totals(window, hot, others, read)
+      else inSlices(window, hot, others, read)
     def asPlanned(rows: SparkPlan): SparkPlan =
       window.withNewChildren(Seq(window.child.withNewChildren(Seq(rows))))
     val keys = window.partitionSpec
     val whole =
       if (oversize.length == partitions.length) Nil
       else Seq(WholePartitionsExec(stage, received, tasks, oversize.toSet, keys))
-    val union = UnionExec((whole :+ slices.ofOtherKeys(read, keys)).map(asPlanned(_)) :+ rows)
+    val union = UnionExec((whole :+ otherRows).map(asPlanned(_)) :+ hotRows)
     window.logicalLink.foreach(union.setLogicalLink)
     union
   }
 
-  /** The exchange to the slices, and the window over them. */
+  /** The rows of other keys; and the window of the hot keys, whose rows stay where they are. */
+  private def totals(
+      window: WindowExec,
+      hot: Seq[SlicedKey],
+      others: Int,
+      read: SparkPlan): (SparkPlan, SparkPlan) = {
+    val keys = window.partitionSpec
+    val functions = TotalFunctions(window.windowExpression).get
+    val exchange = new HiddenExchange(HashPartitioning(keys, others))
+    val rows = SkewTotalsExec(
+      functions.aggregates, functions.values, keys, hot,
+      RowsOfKeysExec(keys, hot, areHot = true, read))
+    (SlicedRowsExec(
+      0 until others, WholeKeys(keys, others), exchange,
+      RowsOfKeysExec(keys, hot, areHot = false, read)),
+      ProjectExec(read.output ++ functions.results, rows))
+  }
+
+  /** The rows of other keys; and the window of the hot keys, over their slices. */
   private def inSlices(
       window: WindowExec,
       hot: Seq[SlicedKey],
       others: Int,
-      read: SparkPlan): (ExchangeOfSlices, SparkPlan) = {
-    val (order, slices) =
-      (window.orderSpec, Slices(window.partitionSpec, hot.map(_.slices)))
+      read: SparkPlan): (SparkPlan, SparkPlan) = {
+    val (keys, order, n) = (window.partitionSpec, window.orderSpec, hot.map(_.slices).sum)
+    val functions = CarriedFunctions(window.windowExpression, order, read.output).get
+    val columns = functions.columns
     val sent = OfTasks[Seq[SentSlice]](window.session.sparkContext)
-    def exchange(carried: Carried) =
-      new ExchangeOfSlices(SliceOfKey(window.partitionSpec, order, hot, others, carried, sent))
-    if (order.isEmpty) {
-      val totals = TotalFunctions(window.windowExpression).get
-      val exchanged = exchange(Carried.states(totals.aggregates))
-      val rows = SkewTotalsExec(
-        totals.aggregates, totals.values, slices, Some(sent), exchanged.ofHotKeys(read))
-      (exchanged, ProjectExec(read.output ++ totals.results, rows))
-    } else {
-      val functions = CarriedFunctions(window.windowExpression, order, read.output).get
-      val (columns, exchanged) = (functions.columns, exchange(functions.carried))
-      val rows = SkewWindowExec(
-        order, functions.carried, columns, functions.added, slices, sent,
-        exchanged.ofHotKeys(read))
-      val overSlices = WindowExec(functions.windows, Seq(columns.slice), order, rows)
-      (exchanged, ProjectExec(
-        read.output ++ functions.results, FilterExec(columns.isRow, overSlices)))
-    }
+    val slice = SliceOfKey(keys, order, hot, others, functions.carried, sent)
+    val exchange = new HiddenExchange(new SlicePartitioning(slice, n + others))
+    val rows = SkewWindowExec(
+      order, functions.carried, columns, functions.added, Slices(keys, hot.map(_.slices)), sent,
+      SlicedRowsExec(0 until n, UnknownPartitioning(n), exchange, read))
+    val overSlices = WindowExec(functions.windows, Seq(columns.slice), order, rows)
+    (SlicedRowsExec(n until n + others, WholeKeys(keys, others), exchange, read),
+      ProjectExec(read.output ++ functions.results, FilterExec(columns.isRow, overSlices)))
   }
 }

@@ -1,19 +1,13 @@
 package org.apache.spark.sql.saltwise.window
 
-import java.util.{HashMap => JavaMap}
-
-import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
-import org.apache.spark.sql.saltwise.plan.StateFields
 import org.apache.spark.sql.types.{DataType, IntegerType}
 
 /**
  * The slice of a row of a hot key. The rows of other keys go to partitions behind all slices, by
  * their keys.
- *
- * If there is no order, a map task sends all its rows of a key to one slice.
  *
  * @param hot    the hot keys
  * @param others how many partitions the other keys have
@@ -31,33 +25,21 @@ final case class SliceOfKey(
 
   override val n: Int = hot.map(_.slices).sum
 
-  @transient private lazy val keyOf = UnsafeProjection.create(keys)
+  @transient private lazy val numbers = new NumbersOfKeys(keys, hot)
   @transient private lazy val valueOf = UnsafeProjection.create(order)
-  @transient private lazy val task = TaskContext.getPartitionId()
-  @transient private lazy val slicesOfKeys = {
-    val slices = new JavaMap[UnsafeRow, SlicesOfKey]
-    hot.zip(hot.scanLeft(0)(_ + _.slices)).foreach { case (key, first) =>
-      val ranges = RangesOfOrder(directions, order.map(_.dataType), key.begins)
-      slices.put(StateFields.row(key.key, keys.length), new SlicesOfKey(first, key.slices, ranges))
-    }
-    slices
-  }
-
-  private final class SlicesOfKey(first: Int, n: Int, ranges: RangesOfOrder) {
-    def of(row: InternalRow): Int =
-      first + (if (order.isEmpty) task % n else ranges.of(valueOf(row)))
-  }
+  @transient private lazy val firsts = hot.scanLeft(0)(_ + _.slices).toArray
+  @transient private lazy val ranges = hot.map(key =>
+    RangesOfOrder(directions, order.map(_.dataType), key.begins)).toArray
 
   override def children: Seq[Expression] = keys ++ order ++ read
   override def nullable: Boolean = false
   override def dataType: DataType = IntegerType
 
   override def eval(row: InternalRow): Any = {
-    val key = keyOf(row)
-    val slices = slicesOfKeys.get(key)
-    if (slices == null) n + Math.floorMod(key.hashCode, others)
+    val key = numbers.of(row)
+    if (key < 0) n + Math.floorMod(numbers.hash, others)
     else {
-      val slice = slices.of(row)
+      val slice = firsts(key) + ranges(key).of(valueOf(row))
       count(slice, row)
       slice
     }

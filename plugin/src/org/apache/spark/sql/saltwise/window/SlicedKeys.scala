@@ -1,5 +1,8 @@
 package org.apache.spark.sql.saltwise.window
 
+import java.util.{HashMap => JavaMap}
+
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.saltwise.plan.StateFields
 import org.apache.spark.sql.saltwise.window.OrderSample.WeightedRows
@@ -10,12 +13,16 @@ import org.apache.spark.sql.types.DataType
  *
  * @param key    the bytes of its row
  * @param share  its share of all rows
- * @param slices how many slices its rows make
- * @param begins the values of the order where the slices begin, but the first one; none if there is
- *               no order
+ * @param slices how many slices its rows make; without an order, how many tasks they are for
+ * @param begins the values of the order where the slices begin, but the first one
  */
-private[window] final case class SlicedKey(
+final case class SlicedKey(
     key: Array[Byte], share: Double, slices: Int, begins: Seq[Array[Byte]])
+
+object SlicedKey {
+  /** The key of all rows, if there are no keys: the bytes of a row without columns. */
+  val OfAllRows: SlicedKey = SlicedKey(Array.emptyByteArray, 1.0, 1, Nil)
+}
 
 private[window] object SlicedKeys {
   /** A key with less than the rows of so many tasks stays whole: its rows would travel twice. */
@@ -52,4 +59,28 @@ private[window] object SlicedKeys {
       SlicedKey(key.getBytes, share, slices, begins.map(_.getBytes))
     }.filter(_.slices > 1)
   }
+}
+
+/**
+ * Finds which of the hot keys a row has.
+ *
+ * @param keys the columns of the key
+ */
+private[window] final class NumbersOfKeys(keys: Seq[Expression], hot: Seq[SlicedKey]) {
+  private val keyOf = UnsafeProjection.create(keys)
+  private val numbers = new JavaMap[UnsafeRow, Integer]
+  hot.zipWithIndex.foreach { case (key, i) =>
+    numbers.put(StateFields.row(key.key, keys.length), i)
+  }
+  private var last: UnsafeRow = _
+
+  /** The number of its key, or -1. Without columns, all rows have the one key there is. */
+  def of(row: InternalRow): Int = if (keys.isEmpty) 0 else {
+    last = keyOf(row)
+    val number = numbers.get(last)
+    if (number == null) -1 else number
+  }
+
+  /** A hash of the key of the row that was seen last. */
+  def hash: Int = last.hashCode
 }

@@ -2,42 +2,33 @@ package org.apache.spark.sql.saltwise.window
 
 import org.apache.spark.rdd.{PartitionPruningRDD, RDD}
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.expressions.{BindReferences, Expression}
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.saltwise.compat.SparkCompat
-import org.apache.spark.sql.saltwise.split.{DecidedRead, KeepPartitionsExec, WholeKeys}
+import org.apache.spark.sql.saltwise.split.{DecidedRead, KeepPartitionsExec}
 
 /**
- * The exchange of the rows of oversize partitions, which two nodes read.
- *
- * @param slice the slice of a row, or the partition of other keys behind all slices
+ * An exchange of the rows of oversize partitions, which one or two nodes read. It is no node of the
+ * plan, because adaptive execution accepts no plan with more exchanges than before.
  */
-final class ExchangeOfSlices(slice: SliceOfKey) {
+final class HiddenExchange(partitioning: Partitioning) {
   private var made: Option[ShuffleExchangeExec] = None
 
-  def of(read: SparkPlan): ShuffleExchangeExec = synchronized {
-    val exchange = made.getOrElse(
-      SparkCompat.exchange(new SlicePartitioning(slice, slice.n + slice.others), read))
+  def of(rows: SparkPlan): ShuffleExchangeExec = synchronized {
+    val exchange = made.getOrElse(SparkCompat.exchange(partitioning, rows))
     made = Some(exchange)
     exchange
   }
-
-  def ofHotKeys(read: SparkPlan): SlicedRowsExec =
-    SlicedRowsExec(0 until slice.n, UnknownPartitioning(slice.n), this, read)
-
-  def ofOtherKeys(read: SparkPlan, keys: Seq[Expression]): SlicedRowsExec =
-    SlicedRowsExec(
-      slice.n until slice.n + slice.others, WholeKeys(keys, slice.others), this, read)
 }
 
-/** Some of the partitions of an [[ExchangeOfSlices]]. */
+/** Some of the partitions of a [[HiddenExchange]]. */
 final case class SlicedRowsExec(
     partitions: Range,
     override val outputPartitioning: Partitioning,
-    @transient exchange: ExchangeOfSlices,
+    @transient exchange: HiddenExchange,
     @transient read: SparkPlan,
     keep: SparkPlan = KeepPartitionsExec())
   extends DecidedRead {
@@ -52,5 +43,34 @@ final case class SlicedRowsExec(
 
   override protected def withNewChildrenInternal(
       newRead: SparkPlan, newKeep: SparkPlan): SlicedRowsExec =
+    copy(read = newRead, keep = newKeep)
+}
+
+/** Rows of oversize partitions: those with a hot key, or those without. */
+final case class RowsOfKeysExec(
+    keys: Seq[Expression],
+    hot: Seq[SlicedKey],
+    areHot: Boolean,
+    @transient read: SparkPlan,
+    keep: SparkPlan = KeepPartitionsExec())
+  extends DecidedRead {
+
+  override def isBesideSlices: Boolean = true
+  override def outputPartitioning: Partitioning =
+    UnknownPartitioning(read.outputPartitioning.numPartitions)
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val (ofKeys, hotKeys, wanted) = (BindReferences.bindReferences(keys, output), hot, areHot)
+    read.execute().mapPartitions { rows =>
+      val numbers = new NumbersOfKeys(ofKeys, hotKeys)
+      rows.filter(row => numbers.of(row) >= 0 == wanted)
+    }
+  }
+
+  override def simpleString(maxFields: Int): String =
+    s"RowsOfKeys ${if (areHot) "hot" else "others"}"
+
+  override protected def withNewChildrenInternal(
+      newRead: SparkPlan, newKeep: SparkPlan): RowsOfKeysExec =
     copy(read = newRead, keep = newKeep)
 }

@@ -134,7 +134,7 @@ object PlanWindowSlices extends SparkStrategy {
       val rows = SparkCompat.exchange(new SlicePartitioning(slice, n), planLater(child))
       SkewWindowExec(order, carried, columns, added, Slices.OfAllRows, sent, rows) :: Nil
     case WindowTotals(aggregates, values, child) =>
-      SkewTotalsExec(aggregates, values, Slices.OfAllRows, None, planLater(child)) :: Nil
+      SkewTotalsExec(aggregates, values, Nil, Seq(SlicedKey.OfAllRows), planLater(child)) :: Nil
     case _ => Nil
   }
 }
