@@ -67,7 +67,7 @@ def test_the_dockerfile_begins_with_an_official_python_image() -> None:
 
 def test_what_the_dockerfile_copies_exists_in_the_checkout_or_in_a_stage_before() -> None:
     stages: set[str] = set()
-    copied = []
+    copied: list[str] = []
     for word, arguments in FOUND:
         if word == "FROM":
             image, *name = shlex.split(arguments)
