@@ -60,8 +60,8 @@ def mixed(keys: np.ndarray) -> np.ndarray:
 def combined(keys: np.ndarray, size: int) -> float:
     """Return the share of rows in full batches whose key has at least LEAST rows in its batch."""
     full = keys[: len(keys) // size * size]
-    batch = np.arange(len(full)) // size
-    counts = np.unique(np.stack([batch, full]), axis=1, return_counts=True)[1]
+    keys_of_all, key = np.unique(full, return_inverse=True)
+    counts = np.unique(np.arange(len(full)) // size * len(keys_of_all) + key, return_counts=True)[1]
     return float(counts[counts >= LEAST].sum() / max(1, len(full)))
 
 

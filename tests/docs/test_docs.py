@@ -15,6 +15,7 @@ from saltwise import datasets
 
 CLASSIC = {
     "docs/tutorial/flights.md": "read the status store",
+    "docs/how-to/set-up.md": "start a session of its own",
     "docs/how-to/moving-state.md": "steer a stream from the client",
 }
 """Pages that a Connect session cannot run, and what it cannot do."""
