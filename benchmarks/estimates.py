@@ -45,16 +45,14 @@ def errors(spark: SparkSession, keys: np.ndarray) -> list[float]:
     found, counts = np.unique(keys, return_counts=True)
     rare = keys[~np.isin(keys, found[np.argsort(counts)[-HOTTEST:]])]
     samples = spark._jvm.org.apache.spark.sql.saltwise.local.KeySamples
-    estimates = samples.combined(bytearray(mixed(rare).tobytes()), LEAST)
+    estimates = samples.combined(bytearray(hashes(rare).tobytes()), LEAST)
     return [abs(estimate - combined(rare, size)) for estimate, size in zip(estimates, SIZES, strict=False)]
 
 
-def mixed(keys: np.ndarray) -> np.ndarray:
-    """Return hashes of 64 bits that look random."""
-    h = keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(h ^ (h >> np.uint64(31)))
+def hashes(keys: np.ndarray) -> np.ndarray:
+    """Return a random number of 64 bits for each key."""
+    found, key = np.unique(keys, return_inverse=True)
+    return np.random.default_rng(5).integers(-(1 << 63), (1 << 63) - 1, len(found))[key]
 
 
 def combined(keys: np.ndarray, size: int) -> float:

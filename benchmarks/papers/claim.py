@@ -7,11 +7,12 @@ any claim, and phrases what was found.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import tomllib
 
 from .check import Check, Own, parse
 from .rows import Rows

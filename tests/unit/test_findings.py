@@ -276,7 +276,10 @@ def test_a_window_over_a_join_that_stays_whole_needs_a_cache_first() -> None:
     ("conf", "advice"),
     [
         ({}, "set spark.saltwise.enabled=true: a key that has too many rows for one task then runs in slices"),
-        ({"spark.saltwise.enabled": "true"}, "set spark.saltwise.placement.enabled=true, which spreads the keys evenly"),
+        (
+            {"spark.saltwise.enabled": "true"},
+            "set spark.saltwise.placement.enabled=true, which spreads the keys evenly",
+        ),
         (
             {"spark.saltwise.enabled": "true", "spark.saltwise.placement.enabled": "true"},
             "it was on already",

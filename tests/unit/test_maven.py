@@ -22,9 +22,10 @@ NEEDED = ("name", "description", "url", "licenses/{0}license/{0}name", "develope
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> ZipFile:
     folder = tmp_path_factory.mktemp("maven")
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as end:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", [str(MAVEN), "--url", "https://example.org/a&b", "--out", str(folder)])
-        runpy.run_path(str(MAVEN), run_name="__main__")
+        with pytest.raises(SystemExit) as end:
+            runpy.run_path(str(MAVEN), run_name="__main__")
     assert end.value.code == 0
     return ZipFile(folder / f"saltwise-{saltwise.__version__}.zip")
 

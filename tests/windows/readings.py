@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hypothesis import strategies as st
+
 READINGS = """
     SELECT id, pmod(xxhash64(id), 700) AS x, IF(id % 10 < 6, 7, pmod(xxhash64(id, 1), 300)) AS h,
         IF(id % 9 = 0, NULL, id % 5) AS g, id % 13 AS v, id % 2 = 0 AS t,
@@ -58,3 +60,15 @@ QUERIES = {
 
 def over(calls: str, rows: str = "readings") -> str:
     return f"SELECT id, {calls} FROM {rows}"
+
+
+ORDERS = st.lists(
+    st.tuples(
+        st.sampled_from(["x", "g", "d", "s", "t", "day", "price", "id % 3"]),
+        st.sampled_from(["", " DESC"]),
+        st.sampled_from(["", " NULLS FIRST", " NULLS LAST"]),
+    ).map("".join),
+    min_size=1,
+    max_size=3,
+).map(", ".join)
+"""Orders of some columns, which rows may tie in."""
