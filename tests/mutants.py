@@ -230,7 +230,7 @@ MUTANTS = [
     ),
     Mutant(
         "slices-of-one-key-go-on-from-another",
-        f"{PLUGIN}/window/SlicesExec.scala",
+        f"{PLUGIN}/window/SkewWindowExec.scala",
         "if (keys.isEmpty) Seq(0 until n) else {",
         "if (true) Seq(0 until n) else {",
         ("windows/test_hot_keys.py",),
@@ -238,7 +238,7 @@ MUTANTS = [
     Mutant(
         "other-keys-of-an-oversize-partition-are-lost",
         f"{PLUGIN}/window/SliceHotKeys.scala",
-        "(whole :+ slices.ofOtherKeys(read, keys)).map",
+        "(whole :+ otherRows).map",
         "whole.map",
         ("windows/test_hot_keys.py",),
     ),

@@ -117,8 +117,9 @@ object SaltwiseConf {
     .createWithDefault(true)
 
   val WindowSlices: ConfigEntry[Boolean] = buildConf(Prefix + "window.slices")
-    .doc("A window without PARTITION BY, and the hot keys of one with PARTITION BY, run in slices " +
-      "of the order, and not in one task, if the functions can go on where the slice before ended.")
+    .doc("A window without PARTITION BY, and the hot keys of one with PARTITION BY, run in " +
+      "slices of the order, and not in one task, if the functions can go on where the slice " +
+      "before ended.")
     .version("0.1.0")
     .booleanConf
     .createWithDefault(true)

@@ -77,7 +77,7 @@ private[report] final case class GroupsOfPlan(
     combined.orElse(Some(node).filter(_.isInstanceOf[ReportedSlices]))
       .flatMap(_.metrics.get(name)).map(_.value)
 
-  /** The rows that came in, if the operator of Saltwise counts them, or Spark those of its input. */
+  /** The rows that came in, if Saltwise's operator counts them, or Spark those of its input. */
   def read: Option[Long] = metric("rows").orElse {
     val under = shuffled.toSeq.flatMap(exchange => below(exchange.children))
     if (!under.exists(_.isInstanceOf[BaseAggregateExec])) None
@@ -115,7 +115,8 @@ private[saltwise] object GroupsOfPlan {
   private def inSlices(slices: ReportedSlices): GroupsOfPlan = {
     val exchange = slices.children.head match {
       case read: ReportedRead => Some(read).filter(_.metrics.nonEmpty)
-      case child => below(Seq(child)).collectFirst { case exchange: ShuffleExchangeLike => exchange }
+      case child =>
+        below(Seq(child)).collectFirst { case exchange: ShuffleExchangeLike => exchange }
     }
     GroupsOfPlan(slices, exchange, None, InSlices, "")
   }
@@ -142,7 +143,7 @@ private[saltwise] object GroupsOfPlan {
   private def hasGroups(node: SparkPlan): Boolean =
     clustering(node).nonEmpty || node.isInstanceOf[WindowExec]
 
-  /** Whether a window is over slices, or over the other keys: their report is that of the slices. */
+  /** Whether a window is over slices, or over the other keys, which the slices' report covers. */
   private def isOfSlices(node: SparkPlan): Boolean = node.isInstanceOf[WindowExec] &&
     withoutSort(node.children.head).collectFirst {
       case _: ReportedSlices => true

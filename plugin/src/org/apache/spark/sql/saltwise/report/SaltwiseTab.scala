@@ -24,7 +24,10 @@ private[report] final class SaltwiseTab(val store: ReportStore, val parent: Spar
     <a href={url(request, s"/SQL/execution/?id=$id")}>{id}</a>
 }
 
-/** All groups, those with the most to gain first; then the batches of streams, and the states that were moved. */
+/**
+ * All groups, those with the most to gain first; then the batches of streams, and the states that
+ * were moved.
+ */
 private[report] final class AllGroupsPage(tab: SaltwiseTab) extends WebUIPage("") {
   import AllGroupsPage._
 
@@ -58,7 +61,8 @@ private[report] final class AllGroupsPage(tab: SaltwiseTab) extends WebUIPage(""
     val group = stored.event
     <tr>
       <td>{tab.execution(request, group.executionId)}</td>
-      <td><a href={tab.url(request, s"/saltwise/group/?id=${stored.id}")}>{titleOf(group)}</a><br/><small>{group.description}</small></td>
+      <td><a href={tab.url(request, s"/saltwise/group/?id=${stored.id}")}>{titleOf(group)}</a><br/>
+        <small>{group.description}</small></td>
       <td><div style="min-width: 12rem">{verdict(group)}</div></td>
       <td><div style="min-width: 14rem">{ran(group)}</div></td>
       <td>{received(group)}</td>
@@ -125,7 +129,8 @@ private[report] object AllGroupsPage {
     else "Spark's own plan"
 
   def titleOf(group: GroupByEvent): String =
-    group.operator + (if (group.keys.isEmpty) " over all rows" else group.keys.mkString(" by ", ", ", ""))
+    group.operator +
+      (if (group.keys.isEmpty) " over all rows" else group.keys.mkString(" by ", ", ", ""))
 
   /** Tasks that differ by less than so much are not worth a word. */
   private val Little = 500L

@@ -92,7 +92,8 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
       val slicedBranch = phases.inTwoPhases(slicedPartitions(stage, content, sliced, split.size))
       // If bytes and rows disagree, every partition may be oversize.
       val union = if (whole.isEmpty) slicedBranch else UnionExec(Seq(
-        phases.inOnePhase(clustered = false, WholePartitionsExec(stage, received, tasks, split, Nil)),
+        phases.inOnePhase(
+          clustered = false, WholePartitionsExec(stage, received, tasks, split, keys = Nil)),
         slicedBranch))
       Seq(union, phases.inTwoPhases(slicedPartitions(stage, content, whole ++ sliced, split.size)))
     }

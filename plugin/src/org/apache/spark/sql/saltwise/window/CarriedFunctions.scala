@@ -108,20 +108,18 @@ private[window] final class CarriedFunctions(order: Seq[SortOrder]) {
     }
   }
 
-  /** A function that reads the first rows of its partition, or the last row of it or of its frame. */
+  /** A function that reads the first rows of its partition, or the last row, or that of a frame. */
   private def atAnEnd(function: Expression, frame: WindowFrame): Option[Expression] =
     (function, frame) match {
-      case (First(_), SpecifiedWindowFrame(_, UnboundedPreceding, CurrentRow | UnboundedFollowing)) =>
-        firsts = math.max(firsts, 1)
-        Some(inSlice(function, frame))
       case (Nth(n), SpecifiedWindowFrame(_, UnboundedPreceding, CurrentRow | UnboundedFollowing))
           if n <= MaxNear =>
         firsts = math.max(firsts, n)
         Some(inSlice(function, frame))
       // The last row of such a frame is near, or the current one.
-      case (Last(_), SpecifiedWindowFrame(_, UnboundedPreceding, CurrentRow)) =>
+      case (last, SpecifiedWindowFrame(_, UnboundedPreceding, CurrentRow)) if isLast(last) =>
         Some(inSlice(function, frame))
-      case (Last(_), SpecifiedWindowFrame(_, UnboundedPreceding, UnboundedFollowing)) =>
+      case (ofAll, SpecifiedWindowFrame(_, UnboundedPreceding, UnboundedFollowing))
+          if isLast(ofAll) =>
         last = true
         Some(inSlice(function, frame))
       case _ => None
@@ -222,27 +220,16 @@ private[window] object CarriedFunctions {
     }
   }
 
-  /** first_value with NULLs, which is First without a filter. */
-  private object First {
-    def unapply(e: Expression): Option[Expression] = e match {
-      case AggregateExpression(first: aggregate.First, _, false, None, _) if !first.ignoreNulls =>
-        Some(first.child)
-      case _ => None
-    }
+  /** Whether this is last_value, and counts NULLs. */
+  private def isLast(e: Expression): Boolean = e match {
+    case AggregateExpression(last: Last, _, false, None, _) => !last.ignoreNulls
+    case _ => false
   }
 
-  /** last_value with NULLs. */
-  private object Last {
-    def unapply(e: Expression): Option[Expression] = e match {
-      case AggregateExpression(last: aggregate.Last, _, false, None, _) if !last.ignoreNulls =>
-        Some(last.child)
-      case _ => None
-    }
-  }
-
-  /** nth_value with NULLs: the number of the row that it reads. */
+  /** first_value and nth_value that count NULLs: the number of the row that they read. */
   private object Nth {
     def unapply(e: Expression): Option[Int] = e match {
+      case AggregateExpression(first: First, _, false, None, _) if !first.ignoreNulls => Some(1)
       case nth: NthValue if !nth.ignoreNulls && nth.offset.foldable =>
         Option(nth.offset.eval()).collect { case n: Int => n }
       case _ => None

@@ -12,9 +12,9 @@ import org.apache.spark.sql.saltwise.routing.RepeatableOrderExec
 import org.apache.spark.sql.types.{DataType, LongType}
 
 /**
- * The rows of other slices that functions read: those near to a row, for lag, lead, and short frames
- * of rows, and the first ones and the last one of the partition, for first_value and its like. A
- * slice gets them before and behind its own rows, and they leave it again.
+ * The rows of other slices that functions read: those near to a row, for lag, lead, and short
+ * frames of rows, and the first ones and the last one of the partition, for first_value and its
+ * like. A slice gets them before and behind its own rows, and they leave it again.
  *
  * Rows that the order takes as equal have an order here too, by a hash of their bytes. So it is the
  * same everywhere which rows are the last ones. Rows with the same hash are taken as the same.
@@ -84,9 +84,10 @@ final case class NearRows(
   }
 
   /** How many values of the order some rows have that follow one another. */
-  def valuesOf(rows: Rows): Int =
-    if (rows.isEmpty) 0
-    else 1 + toRows(rows).zip(toRows(rows).tail).count { case (a, b) => ofWindow.compare(a, b) != 0 }
+  def valuesOf(rows: Rows): Int = if (rows.isEmpty) 0 else {
+    val ofRows = toRows(rows)
+    1 + ofRows.zip(ofRows.tail).count { case (one, next) => ofWindow.compare(one, next) != 0 }
+  }
 
   /**
    * The rows of a slice so that its first and last ones are those that its neighbours have. The

@@ -29,7 +29,7 @@ import org.apache.spark.sql.saltwise.routing.StableColumns
  *
  * [[CarriedFunctions]] and [[TotalFunctions]] say what becomes of a function, [[SkewWindowExec]]
  * makes the slices. The rule runs behind all of Spark's own: a row that carries states must meet
- * none of them. A window with PARTITION BY is for [[SliceHotKeys]], once its rows have been counted.
+ * none of them. A window with PARTITION BY is for [[SliceHotKeys]], once its rows are counted.
  */
 object SliceWindows extends Rule[LogicalPlan] {
 
@@ -71,7 +71,7 @@ object SliceWindows extends Rule[LogicalPlan] {
     val values = window.partitionSpec ++ order.map(_.child)
     // What its slices read of the rows.
     val read =
-      if (order.isEmpty) TotalFunctions(window.windowExpressions).map(_.aggregates)
+      if (order.isEmpty) TotalFunctions(window.windowExpressions).map(values ++ _.aggregates)
       else CarriedFunctions(window.windowExpressions, order, rows.output).map { functions =>
         val carried = functions.carried
         values ++ carried.aggregates ++ carried.near.toSeq.flatMap(_.input)

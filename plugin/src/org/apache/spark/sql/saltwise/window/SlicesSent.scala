@@ -3,7 +3,8 @@ package org.apache.spark.sql.saltwise.window
 import scala.util.control.NonFatal
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.catalyst.expressions.{
+  Attribute, Expression, UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.saltwise.window.SentSlice.MaxEdgeBytes
 
 /**
