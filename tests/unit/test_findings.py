@@ -418,7 +418,12 @@ ORDER = "t#2 ASC NULLS FIRST"
             0,
         ),
         (
-            f"max(v#3) windowspecdefinition({ORDER}, specifiedwindowframe(RangeFrame, -3, currentrow$())) AS s#9",
+            f"max(v#3) windowspecdefinition({ORDER}, specifiedwindowframe(RangeFrame, -300, currentrow$())) AS s#9",
+            "set spark.saltwise.enabled=true: a window",
+            87.5,
+        ),
+        (
+            f"max(v#3) windowspecdefinition({ORDER}, specifiedwindowframe(RangeFrame, -3, unboundedfollowing$())) AS s#9",
             "nothing helps this window as it is",
             0,
         ),

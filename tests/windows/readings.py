@@ -54,6 +54,16 @@ QUERIES = {
     "first values beside ranks that tie": "first_value(x) OVER (ORDER BY x), rank() OVER (ORDER BY x), "
     "dense_rank() OVER (ORDER BY x), sum(v) OVER (ORDER BY x), percent_rank() OVER (ORDER BY x), "
     f"last_value(x) OVER (ORDER BY x {WHOLE})",
+    "ranges": "sum(v) OVER (ORDER BY x RANGE BETWEEN 5 PRECEDING AND CURRENT ROW), "
+    "count(*) OVER (ORDER BY x RANGE BETWEEN 3 PRECEDING AND 4 FOLLOWING), "
+    "max(s) OVER (ORDER BY x RANGE BETWEEN 2 FOLLOWING AND 9 FOLLOWING), "
+    "min(d) OVER (ORDER BY x RANGE BETWEEN 20 PRECEDING AND 11 PRECEDING), "
+    "count(g) OVER (ORDER BY x RANGE BETWEEN CURRENT ROW AND CURRENT ROW)",
+    "ranges, descending": "sum(price) OVER (ORDER BY x DESC RANGE BETWEEN 5 PRECEDING AND 30 FOLLOWING)",
+    "ranges of days": "count(*) OVER (ORDER BY day RANGE BETWEEN 2 PRECEDING AND 1 FOLLOWING)",
+    "ranges of timestamps": "sum(v) OVER (ORDER BY timestamp_seconds(id * 3600) RANGE BETWEEN INTERVAL '72' HOUR PRECEDING "
+    "AND INTERVAL '1' HOUR FOLLOWING)",
+    "ranges with NULLs": "count(*) OVER (ORDER BY IF(x < 300, NULL, x) NULLS LAST RANGE BETWEEN 4 PRECEDING AND CURRENT ROW)",
     "short frames, descending": "sum(CAST(v AS INT)) OVER (ORDER BY g DESC NULLS LAST, id ROWS 2 PRECEDING)",
 }
 
@@ -62,6 +72,12 @@ def over(calls: str, rows: str = "readings") -> str:
     return f"SELECT id, {calls} FROM {rows}"
 
 
+def ends(low: int, high: int) -> str:
+    """Return the ends of a frame, so many rows or units behind the current row."""
+    return " AND ".join(f"{abs(n)} {'PRECEDING' if n < 0 else 'FOLLOWING'}" for n in (low, high))
+
+
+FRAMES = st.tuples(st.integers(-100, 100), st.integers(-100, 100)).map(sorted)
 ORDERS = st.lists(
     st.tuples(
         st.sampled_from(["x", "g", "d", "s", "t", "day", "price", "id % 3"]),

@@ -61,7 +61,8 @@ def by(key: str, calls: str) -> str:
     ],
 )
 def test_hot_keys_in_slices_give_the_same_answers(ran: Ran, name: str) -> None:
-    assert "slices of 1 keys" in ran(over(by("h", QUERIES[name])))
+    plan = ran(over(by("h", QUERIES[name])))
+    assert "slices of 1 keys" in plan or "slices of a range of hot keys" in plan
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from tests.windows.readings import ORDERS, QUERIES, READINGS, WHOLE, over
+from tests.windows.readings import FRAMES, ORDERS, QUERIES, READINGS, WHOLE, ends, over
 
 from saltwise.spark.reports.explain import explain
 
@@ -105,7 +105,10 @@ def test_in_any_order_the_answers_are_the_same(agree: Agree, order: str, rows: i
         "lag(g) IGNORE NULLS OVER (ORDER BY id)",
         "lag(v, 101) OVER (ORDER BY id)",
         "max(v) OVER (ORDER BY id ROWS BETWEEN 101 PRECEDING AND CURRENT ROW)",
-        "max(v) OVER (ORDER BY id RANGE BETWEEN 2 PRECEDING AND CURRENT ROW)",
+        "avg(v) OVER (ORDER BY id RANGE BETWEEN 2 PRECEDING AND CURRENT ROW)",
+        "max(v) OVER (ORDER BY d RANGE BETWEEN 2 PRECEDING AND CURRENT ROW)",
+        "max(v) OVER (ORDER BY id RANGE BETWEEN 2 PRECEDING AND CURRENT ROW), rank() OVER (ORDER BY id)",
+        "max(v) OVER (ORDER BY id RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)",
     ],
 )
 def test_what_neither_goes_on_from_a_state_nor_reads_near_rows_stays_whole(agree: Agree, calls: str) -> None:
@@ -131,16 +134,25 @@ def test_rows_that_are_too_wide_for_the_driver_go_to_one_task(
 @settings(max_examples=25)
 @given(
     by=st.sampled_from(["x, id", "g DESC NULLS LAST, id", "s, id DESC", "d, s, id"]),
-    frame=st.tuples(st.integers(-100, 100), st.integers(-100, 100)).map(sorted),
+    frame=FRAMES,
     rows=st.sampled_from([1, 2, 37, 900]),
 )
 def test_in_any_frame_the_answers_are_the_same(agree: Agree, by: str, frame: list[int], rows: int) -> None:
-    def end(n: int) -> str:
-        return f"{abs(n)} {'PRECEDING' if n < 0 else 'FOLLOWING'}"
-
-    ends = f"ROWS BETWEEN {end(frame[0])} AND {end(frame[1])}"
-    calls = f"lag(v, {frame[0]}) OVER (ORDER BY {by}), sum(d) OVER (ORDER BY {by} {ends}), max(s) OVER (ORDER BY {by} {ends})"
+    rows_near = f"ROWS BETWEEN {ends(*frame)}"
+    calls = f"lag(v, {frame[0]}) OVER (ORDER BY {by}), sum(d) OVER (ORDER BY {by} {rows_near}), max(s) OVER (ORDER BY {by} {rows_near})"
     agree.auto(over(calls, f"readings WHERE id < {rows}"))
+
+
+@settings(max_examples=25)
+@given(
+    key=st.sampled_from(["", "PARTITION BY h ", "PARTITION BY g "]),
+    by=st.sampled_from(["x", "x DESC", "day", "CAST(g AS SMALLINT) DESC NULLS FIRST", "IF(x > 650, x * 1000, x)"]),
+    frame=FRAMES,
+    rows=st.sampled_from([1, 37, 900, 6000]),
+)
+def test_in_any_range_the_answers_are_the_same(agree: Agree, key: str, by: str, frame: list[int], rows: int) -> None:
+    window = f"OVER ({key}ORDER BY {by} RANGE BETWEEN {ends(*frame)})"
+    agree.auto(over(f"sum(v) {window}, max(s) {window}, count(g) {window}", f"readings WHERE id < {rows}"))
 
 
 def test_an_order_that_is_a_constant_stays_whole(agree: Agree) -> None:

@@ -202,6 +202,7 @@ def _runs_in_slices(window: PlanNode) -> bool:
         and len(frames) == window.text.count("specifiedwindowframe(")
         and all(
             (low.startswith("unboundedpreceding") and not high.lstrip("-").isdigit())
+            or (kind == "RangeFrame" and "unbounded" not in low + high)
             or (kind == "RowFrame" and is_short(low) and is_short(high))
             for kind, low, high in frames
         )

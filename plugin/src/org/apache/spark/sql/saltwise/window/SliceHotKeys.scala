@@ -1,5 +1,6 @@
 package org.apache.spark.sql.saltwise.window
 
+import org.apache.spark.sql.catalyst.expressions.{Ascending, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical.{HashPartitioning, UnknownPartitioning}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution._
@@ -73,6 +74,7 @@ object SliceHotKeys extends Rule[SparkPlan] {
       val keys = window.partitionSpec
       val hot =
         SlicedKeys.of(sampled.samples.all.flatten, keys.map(_.dataType), window.orderSpec, tasks)
+        .filter(hasRanges(window, _))
       if (hot.isEmpty) None else {
         val rows = new Array[Long](bytes.length)
         hot.foreach { key =>
@@ -101,7 +103,8 @@ object SliceHotKeys extends Rule[SparkPlan] {
     val others = oversize.length
     val (otherRows, hotRows) =
       if (window.orderSpec.isEmpty) totals(window, hot, others, read)
-      else inSlices(window, hot, others, read)
+      else CarriedFunctions(window.windowExpression, window.orderSpec, read.output)
+        .fold(inRanges(window, hot, others, read))(inSlices(window, _, hot, others, read))
     def asPlanned(rows: SparkPlan): SparkPlan =
       window.withNewChildren(Seq(window.child.withNewChildren(Seq(rows))))
     val keys = window.partitionSpec
@@ -134,11 +137,11 @@ object SliceHotKeys extends Rule[SparkPlan] {
   /** The rows of other keys; and the window of the hot keys, over their slices. */
   private def inSlices(
       window: WindowExec,
+      functions: SlicedFunctions,
       hot: Seq[SlicedKey],
       others: Int,
       read: SparkPlan): (SparkPlan, SparkPlan) = {
     val (keys, order, n) = (window.partitionSpec, window.orderSpec, hot.map(_.slices).sum)
-    val functions = CarriedFunctions(window.windowExpression, order, read.output).get
     val columns = functions.columns
     val sent = OfTasks[Seq[SentSlice]](window.session.sparkContext)
     val slice = SliceOfKey(keys, order, hot, others, functions.carried, sent)
@@ -149,5 +152,33 @@ object SliceHotKeys extends Rule[SparkPlan] {
     val overSlices = WindowExec(functions.windows, Seq(columns.slice), order, rows)
     (SlicedRowsExec(n until n + others, WholeKeys(keys, others), exchange, read),
       ProjectExec(read.output ++ functions.results, FilterExec(columns.isRow, overSlices)))
+  }
+
+  /** Whether a key has more than one range, if the frames of a window are distances. */
+  private def hasRanges(window: WindowExec, key: SlicedKey): Boolean =
+    RangeFunctions(window.windowExpression, window.orderSpec).forall { functions =>
+      new ReachingRanges(window.orderSpec.head, functions.distance, key.begins).count > 1
+    }
+
+  /** The rows of other keys; and the window of the hot keys, whose slices share some rows. */
+  private def inRanges(
+      window: WindowExec,
+      hot: Seq[SlicedKey],
+      others: Int,
+      read: SparkPlan): (SparkPlan, SparkPlan) = {
+    val (keys, order, n) = (window.partitionSpec, window.orderSpec, hot.map(_.slices).sum)
+    val functions = RangeFunctions(window.windowExpression, order).get
+    import functions._
+    val rows = RowsInRangeExec(
+      order.head, distance, Seq(slice, isRow), keys, hot, others, cuts = None, read)
+    val exchange = new HiddenExchange(new SlicePartitioning(slice, n + others))
+    val slices = SkewRangesExec(
+      order.head, slice, keys, SlicedRowsExec(0 until n, UnknownPartitioning(n), exchange, rows))
+    val sorted = SortExec(SortOrder(slice, Ascending) +: order, global = false, slices)
+    val overSlices = WindowExec(windows, Seq(slice), order, sorted)
+    (ProjectExec(
+      read.output,
+      SlicedRowsExec(n until n + others, WholeKeys(keys, others), exchange, rows)),
+      ProjectExec(read.output ++ results, FilterExec(isRow, overSlices)))
   }
 }

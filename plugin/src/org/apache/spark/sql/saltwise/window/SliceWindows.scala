@@ -75,7 +75,7 @@ object SliceWindows extends Rule[LogicalPlan] {
       else CarriedFunctions(window.windowExpressions, order, rows.output).map { functions =>
         val carried = functions.carried
         values ++ carried.aggregates ++ carried.near.toSeq.flatMap(_.input)
-      }
+      }.orElse(RangeFunctions(window.windowExpressions, order).map(values ++ _.aggregates))
     val secondSort = order.nonEmpty && cores < 3 && window.windowExpressions.exists(
       _.exists(_.isInstanceOf[DenseRank]))
     if (order.nonEmpty && order.forall(_.child.foldable)) Some(ConstantOrder)
@@ -107,13 +107,28 @@ object SliceWindows extends Rule[LogicalPlan] {
       val totals = TotalFunctions(window.windowExpressions).get
       Project(rows.output ++ totals.results, WindowTotals(totals.aggregates, totals.values, rows))
     } else {
-      val functions = CarriedFunctions(window.windowExpressions, order, rows.output).get
-      val (columns, n) = (functions.columns, slicesOf(rows))
-      val slices = WindowSlices(
-        order, functions.carried, columns, functions.added, cutsOf(order, rows, n), n, rows)
-      val overSlices = window.copy(
-        windowExpressions = functions.windows, partitionSpec = Seq(columns.slice), child = slices)
-      Project(rows.output ++ functions.results, Filter(columns.isRow, overSlices))
+      val n = slicesOf(rows)
+      val cuts = cutsOf(order, rows, n)
+      def over(
+          slices: LogicalPlan,
+          slice: Attribute,
+          isRow: Attribute,
+          windows: Seq[NamedExpression],
+          results: Seq[NamedExpression]): LogicalPlan = {
+        val overSlices = window.copy(
+          windowExpressions = windows, partitionSpec = Seq(slice), child = slices)
+        Project(rows.output ++ results, Filter(isRow, overSlices))
+      }
+      CarriedFunctions(window.windowExpressions, order, rows.output).map { functions =>
+        import functions._
+        val slices = WindowSlices(order, carried, columns, added, cuts, n, rows)
+        over(slices, columns.slice, columns.isRow, windows, results)
+      }.getOrElse {
+        val functions = RangeFunctions(window.windowExpressions, order).get
+        import functions._
+        val slices = WindowRanges(order.head, distance, Seq(slice, isRow), cuts, n, rows)
+        over(slices, slice, isRow, windows, results)
+      }
     }
   }
 
@@ -139,7 +154,7 @@ object SliceWindows extends Rule[LogicalPlan] {
 
   /** Spark keeps the first rows only, or the rule has been here. */
   private def isDecided(rows: LogicalPlan): Boolean = rows match {
-    case _: WindowGroupLimit | _: LeftAlone | _: WindowSlices => true
+    case _: WindowGroupLimit | _: LeftAlone | _: WindowSlices | _: WindowRanges => true
     case _ => false
   }
 

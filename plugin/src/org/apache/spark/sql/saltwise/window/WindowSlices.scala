@@ -116,11 +116,15 @@ final case class WindowTotals(
 }
 
 /**
- * Plans a [[WindowSlices]] and a [[WindowTotals]].
+ * Plans a [[WindowSlices]], a [[WindowRanges]] and a [[WindowTotals]].
  *
  * {{{
  *   before:  Window(sum(v) so far, slice) - WindowSlices(x) - t
  *   after:   Window(sum(v) so far, slice) - SkewWindow(x) - Exchange(slices of x) - t
+ *
+ *   before:  Window(sum(v) within 7, slice, x) - WindowRanges(x) - t
+ *   after:   Window(sum(v) within 7, slice, x) - Sort(slice, x) - SkewWindow(x)
+ *              - Exchange(slices) - RowsInRange(x) - t
  *
  *   before:  WindowTotals(sum(v)) - t
  *   after:   SkewWindow(totals) - t
@@ -133,6 +137,12 @@ object PlanWindowSlices extends SparkStrategy {
       val slice = SliceOfRow(order, cuts, n, carried, sent)
       val rows = SparkCompat.exchange(new SlicePartitioning(slice, n), planLater(child))
       SkewWindowExec(order, carried, columns, added, Slices.OfAllRows, sent, rows) :: Nil
+    case WindowRanges(order, distance, added, cuts, n, child) =>
+      val hot = Seq(SlicedKey.OfAllRows)
+      val rows = RowsInRangeExec(
+        order, distance, added, keys = Nil, hot, others = 1, Some(cuts), planLater(child))
+      val slices = SparkCompat.exchange(new SlicePartitioning(added.head, n), rows)
+      SkewRangesExec(order, added.head, keys = Nil, slices) :: Nil
     case WindowTotals(aggregates, values, child) =>
       SkewTotalsExec(aggregates, values, Nil, Seq(SlicedKey.OfAllRows), planLater(child)) :: Nil
     case _ => Nil
