@@ -32,6 +32,11 @@ SHORT_FRAMES = [
     "ROWS BETWEEN {few} PRECEDING AND {n} FOLLOWING",
     "ROWS BETWEEN {n} FOLLOWING AND {few} FOLLOWING",
 ]
+DISTANCES = [
+    "RANGE BETWEEN {few} PRECEDING AND CURRENT ROW",
+    "RANGE BETWEEN {n} PRECEDING AND {few} FOLLOWING",
+    "RANGE BETWEEN {n} FOLLOWING AND {few} FOLLOWING",
+]
 OTHER_FRAMES = ["RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING", "ROWS BETWEEN 120 PRECEDING AND CURRENT ROW"]
 FILTERED = ("count", "count_if", "min", "max", "sum", "avg", "bit_xor")
 PLACES = {"n": [1, 2, 7], "few": [7, 20, 50, 100]}
@@ -50,8 +55,14 @@ class WindowGenerator(Generator):
         total = bool(one.row) and self.random.random() < 0.6
         if total:
             order.append(self.ordered(str(one.row)))
+        units = self.of(one, "int", "bigint", "date")
+        distant = units and self.random.random() < 0.15
+        if distant:
+            total, order = False, [self.ordered(self.random.choice(units))]
         by = [f"PARTITION BY {', '.join(keys)}"] * bool(keys) + [f"ORDER BY {', '.join(order)}"] * bool(order)
         family = self.random.choice([self.carried, self.carried, self.near if total else self.carried, self.any])
+        if distant:
+            family = self.distant
         calls = []
         for _ in range(self.random.choice([1, 1, 2, 4])):
             column = self.random.choice(columns)
@@ -97,6 +108,10 @@ class WindowGenerator(Generator):
         if self.random.random() < 0.3:
             return self.random.choice(VALUES), FRAMES + FRAMES_OF_ROWS
         return self.random.choice(AGGREGATES + OF_NUMBERS * (kind in NUMBERS)), SHORT_FRAMES
+
+    def distant(self, kind: str, ordered: bool, total: bool) -> tuple[str, list[str]]:
+        """Return an aggregate, and frames of distances."""
+        return self.random.choice(AGGREGATES + OF_WHOLE_NUMBERS * (kind in ("int", "bigint"))), DISTANCES
 
     def any(self, kind: str, ordered: bool, total: bool) -> tuple[str, list[str]]:
         """Return any function."""

@@ -132,7 +132,7 @@ private[window] final class ReachingRanges(
       case _ => true
     }
 
-  /** A value in units of the order, along its direction. None for NULL, which no distance reaches. */
+  /** A value in units of the order, along its direction. None for NULL: no distance reaches it. */
   private def place(row: InternalRow): Option[Long] =
     if (row.isNullAt(0)) None
     else {
