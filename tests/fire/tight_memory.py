@@ -39,7 +39,7 @@ SIDES = {
     "split": {"spark.saltwise.mode": "on", "spark.saltwise.strategy": "split"},
     "dchoices": {"spark.saltwise.mode": "on", "spark.saltwise.strategy": "dchoices"},
 }
-OURS = ("Combine [", "SkewSplit", "SkewRoute")
+OURS = ("Combine [", "SkewSplit", "SkewRoute", "SkewWindow")
 """Parts of our plans."""
 FINISHED = "finished"
 FOUND = "found.json"
@@ -69,8 +69,12 @@ class Case:
     routed: bool = False
     """Whether it also runs by a strategy that routes rows."""
 
+    splits: bool = True
+    """Whether `split` has a plan of its own for it."""
+
     def sides(self) -> list[str]:
-        return [side for side in SIDES if self.routed or side != "dchoices"]
+        without = ["dchoices"] * (not self.routed) + ["split"] * (not self.splits)
+        return [side for side in SIDES if side not in without]
 
 
 def rows(size: int, tasks: int = 8) -> str:
@@ -116,6 +120,14 @@ CASES = {
             f"SELECT id * 7919 % {n} AS k, collect_list(id), percentile_approx(id, 0.5) FROM {rows(2 * n)} GROUP BY 1"
         ),
         [1_000_000, 4_000_000],
+    ),
+    "windows over one key": Case(
+        lambda n: (
+            "SELECT count(*), max(r), max(s) FROM (SELECT row_number() OVER w AS r, sum(v) OVER w AS s "
+            f"FROM (SELECT id % 1 AS k, id * 7919 % 1000003 AS v FROM {rows(n)}) WINDOW w AS (PARTITION BY k ORDER BY v))"
+        ),
+        [10_000_000, 100_000_000],
+        splits=False,
     ),
     "shuffle partitions": Case(
         lambda n: f"SELECT id % 50000 AS k, collect_list(id) FROM {rows(400_000)} GROUP BY 1",
