@@ -161,7 +161,7 @@ def _window(node: PlanNode, fragment: Fragment, read: Read, conf: Conf) -> Chang
     if _runs_in_slices(node) and not on:
         return Change(
             f"set {_switch(conf)}: a key that has too many rows for one task then runs in slices of its "
-            f"order{_unless_floats(node)}; set {switch}=true too if several keys meet in one task",
+            f"order{_unless_floats(node)}; if several keys meet in one task instead, set {switch}=true",
             Reach.SPLITS,
         )
     if is_true(conf.get(switch)):
