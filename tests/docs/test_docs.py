@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from tests.docs.pages import blocks, reference
+from tests.docs.pages import ROOT, blocks, reference
 
 from saltwise import datasets
 
@@ -75,6 +77,15 @@ def test_the_code_of_a_page_runs(
     printed = capsys.readouterr().out
     assert wanted in printed
     assert unwanted not in printed
+
+
+@pytest.mark.slow
+@pytest.mark.classic("start a session of its own")
+def test_the_tutorial_shows_what_its_code_prints() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.docs.tutorial", "--check"], cwd=ROOT, stderr=subprocess.PIPE, text=True
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def plain(value: str) -> float | str:

@@ -25,7 +25,7 @@ from saltwise._java import ensure_java
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "tutorial" / "flights.md"
 STEP = re.compile(r"^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<text>.*?)^```\n)?", re.DOTALL | re.MULTILINE)
-WIDTH = 110
+WIDTH = 145
 
 _INNER = (
     "AdaptiveSparkPlan",
@@ -35,11 +35,12 @@ _INNER = (
     "ColumnarToRow",
     "KeepPartitions",
 )
-"""Operators that a reader of a plan can do without. Each has one child at most."""
+"""Operators that a reader of a plan can do without."""
 _NOISE = (
     (r"#\d+L?", ""),
     (r"\*\(\d+\) ?", ""),
     (r", ENSURE_REQUIREMENTS|, REPARTITION_BY_NUM|, \[plan_id=\d+\]|, output=\[.*\]", ""),
+    (r", 1, 0, 0, false\)", ")"),
     (r"(FileScan parquet \[.*?\]).*", r"\1"),
     (r"knownfloatingpointnormalized\(normalizenanandzero\((\w+)\)\)", r"\1"),
 )
@@ -93,29 +94,40 @@ def short_plan(lines: list[str]) -> list[str]:
     ['Sort [k ASC NULLS FIRST], false, 0', '+- Scan']
     """
     initial = next((i for i, line in enumerate(lines) if "== Initial Plan ==" in line), len(lines))
-    short: list[str] = []
-    # For each dropped operator, its depth: the operators below it move to the left.
-    dropped: list[int] = []
+    root: Node = ("", [])
+    open_nodes = [root]
     for line in filter(None, lines[:initial]):
         tree, text = re.fullmatch(r"([ :+\-]*)(.*)", line).groups()  # type: ignore[union-attr]
-        depth = len(tree)
-        dropped = [d for d in dropped if d < depth]
         for pattern, replacement in _NOISE:
             text = re.sub(pattern, replacement, text)
-        if text.startswith(_INNER):
-            dropped.append(depth)
-            continue
-        moved = tree[: len(tree) - 3 * len(dropped)]
-        if moved and dropped and dropped[-1] == depth - 3:
-            # It stands in the place of the operator that was dropped.
-            moved = moved[:-3] + "+- "
-        short.append(shorter(moved + text))
-    return short
+        node: Node = (text, [])
+        del open_nodes[len(tree) // 3 + 1 :]
+        open_nodes[-1][1].append(node)
+        open_nodes.append(node)
+    return [line for node in kept(root[1]) for line in drawn(node)]
 
 
-def shorter(line: str) -> str:
-    """Return a line that fits the page."""
-    return line if len(line) <= WIDTH else line[: WIDTH - 4].rsplit(" ", 1)[0] + " ..."
+Node = tuple[str, list["Node"]]
+"""An operator and its children."""
+
+
+def kept(nodes: list[Node]) -> list[Node]:
+    """Return the operators that a reader needs; the children of the others stand in their place."""
+    found: list[Node] = []
+    for text, children in nodes:
+        found += kept(children) if text.startswith(_INNER) else [(text, kept(children))]
+    return found
+
+
+def drawn(node: Node) -> list[str]:
+    """Return an operator and those below it, as Spark draws them."""
+    text, children = node
+    lines = [text if len(text) <= WIDTH else text[: WIDTH - 4].rsplit(" ", 1)[0] + " ..."]
+    for i, child in enumerate(children):
+        first, rest = ("+- ", "   ") if i == len(children) - 1 else (":- ", ":  ")
+        below = drawn(child)
+        lines += [first + below[0], *(rest + line for line in below[1:])]
+    return lines
 
 
 if __name__ == "__main__":
