@@ -178,6 +178,13 @@ MUTANTS = [
         "",
         ("plans/test_combine.py",),
     ),
+    Mutant(
+        "a-task-takes-all-of-sparks-pages",
+        f"{PLUGIN}/local/RowPages.scala",
+        " || blocks.length == MaxBlocks",
+        "",
+        ("plans/test_combine.py",),
+    ),
     # window/
     Mutant(
         "a-slice-carries-its-own-rows",

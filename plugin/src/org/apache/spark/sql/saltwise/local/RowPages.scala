@@ -81,7 +81,8 @@ private[local] final class RowPages(memory: StateMemory, maxBytes: Long) {
 
   /** The first page of a new block, or -1. */
   private def block(bytes: Int): Int = {
-    val block = if (heldBytes + bytes > maxBytes) null else memory.block(bytes)
+    val isFull = heldBytes + bytes > maxBytes || blocks.length == MaxBlocks
+    val block = if (isFull) null else memory.block(bytes)
     if (block == null) -1 else {
       heldBytes += block.size
       if (blocks.length == bases.length) bases = java.util.Arrays.copyOf(bases, 2 * bases.length)
@@ -100,6 +101,12 @@ private[local] object RowPages {
   private val PagesBits = 9
   private val MaxPages = 1 << PagesBits
   private val FirstPages = 32L
+
+  /**
+   * Each wide row has a block. A task of Spark can have 8192 of them, and other operators need
+   * some. A number of a page has room for as many.
+   */
+  private val MaxBlocks = 1 << 12
 
   private val FirstOffset = org.apache.spark.unsafe.Platform.LONG_ARRAY_OFFSET.toLong
 }
