@@ -240,21 +240,21 @@ MUTANTS = [
         f"{PLUGIN}/window/SkewWindowExec.scala",
         "if (keys.isEmpty) Seq(0 until n) else {",
         "if (true) Seq(0 until n) else {",
-        ("windows/test_hot_keys.py",),
+        ("windows/test_hot_partitions.py",),
     ),
     Mutant(
         "other-keys-of-an-oversize-partition-are-lost",
         f"{PLUGIN}/window/SliceHotKeys.scala",
         "(whole :+ otherRows).map",
         "whole.map",
-        ("windows/test_hot_keys.py",),
+        ("windows/test_hot_partitions.py",),
     ),
     Mutant(
         "a-range-begins-at-the-first-value",
         f"{PLUGIN}/window/OrderCuts.scala",
         "val lasts = rows.map(_._1).take(1) ++ cuts",
         "val lasts = rows.map(_._1).takeRight(1) ++ cuts",
-        ("windows/test_hot_keys.py",),
+        ("windows/test_hot_partitions.py",),
     ),
     # join/
     Mutant(

@@ -47,11 +47,13 @@ object SliceWindows extends Rule[LogicalPlan] {
         }
     }
 
-  /** The same plan, whose windows say what would become of them. */
+  /** The same plan, whose windows say what would become of them. Placement says so itself. */
   private def noted(plan: LogicalPlan): LogicalPlan = {
+    def isPlaced(window: Window): Boolean =
+      window.partitionSpec.nonEmpty && conf.getConf(SaltwiseConf.PlacementEnabled)
     plan.foreach {
-      case window: Window if !window.isStreaming && reasonToLeave(window).isEmpty &&
-          conf.getConf(SaltwiseConf.WindowSlices) =>
+      case window: Window if !window.isStreaming && !isPlaced(window) &&
+          conf.getConf(SaltwiseConf.WindowSlices) && reasonToLeave(window).isEmpty =>
         window.setTagValue(
           Reported.WouldRun,
           if (window.partitionSpec.isEmpty) "auto: it runs in slices, each on its own task"
