@@ -48,6 +48,8 @@ QUERIES = {
     "first and last values": "first_value(s) OVER (ORDER BY x, id), last_value(v) OVER (ORDER BY x, id), "
     f"last_value(s) OVER (ORDER BY x, id {WHOLE}), nth_value(v, 3) OVER (ORDER BY x, id), "
     f"nth_value(g, 90) OVER (ORDER BY x, id), first_value(g) OVER (ORDER BY x, id {WHOLE})",
+    "first values alone": "first_value(s) OVER (ORDER BY x, id), nth_value(id, 2) OVER (ORDER BY x, id)",
+    "last values alone": f"last_value(id) OVER (ORDER BY x, id {WHOLE})",
     "near rows beside ranks": "lag(v) OVER (ORDER BY id), rank() OVER (ORDER BY id), row_number() OVER (ORDER BY id), "
     "dense_rank() OVER (ORDER BY id), sum(v) OVER (ORDER BY id), ntile(9) OVER (ORDER BY id), "
     "cume_dist() OVER (ORDER BY id), lead(s, 2, 'none') OVER (ORDER BY id), max(d) OVER (ORDER BY id ROWS 7 PRECEDING)",

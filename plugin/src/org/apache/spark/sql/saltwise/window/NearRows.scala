@@ -58,12 +58,13 @@ final case class NearRows(
     val later = slices.scanRight(Seq.empty: Rows) { (slice, rows) =>
       (slice.first ++ rows).take(atFront)
     }
-    earlier.zip(later.tail).map { case (rowsBefore, rowsBehind) =>
+    val filled = slices.indices.filter(i => slices(i).first.nonEmpty || slices(i).last.nonEmpty)
+    earlier.zip(later.tail).zipWithIndex.map { case ((rowsBefore, rowsBehind), i) =>
       Neighbours(
-        if (rowsBefore.isEmpty) Nil else later.head.take(firsts),
+        if (filled.headOption.forall(_ >= i)) Nil else later.head.take(firsts),
         rowsBefore.takeRight(before),
         rowsBehind.take(behind),
-        if (rowsBehind.isEmpty || !last) Nil else earlier.last.takeRight(1))
+        if (filled.lastOption.forall(_ <= i) || !last) Nil else earlier.last.takeRight(1))
     }
   }
 
