@@ -23,9 +23,7 @@ final case class WindowRanges(
     cuts: Expression,
     n: Int,
     child: LogicalPlan)
-  extends UnaryNode {
-  override def output: Seq[Attribute] = child.output ++ added
-  override def producedAttributes: AttributeSet = AttributeSet(added)
+  extends UnaryNode with AddsColumns[LogicalPlan] {
   override lazy val validConstraints: ExpressionSet = ExpressionSet()
   override protected def withNewChildInternal(c: LogicalPlan): WindowRanges = copy(child = c)
 }
@@ -48,10 +46,8 @@ final case class RowsInRangeExec(
     others: Int,
     cuts: Option[Expression],
     child: SparkPlan)
-  extends UnaryExecNode {
+  extends UnaryExecNode with AddsColumns[SparkPlan] {
 
-  override def output: Seq[Attribute] = child.output ++ added
-  override def producedAttributes: AttributeSet = AttributeSet(added)
   override def outputPartitioning: Partitioning = child.outputPartitioning
 
   override protected def doExecute(): RDD[InternalRow] = {

@@ -2,8 +2,7 @@ package org.apache.spark.sql.saltwise.window
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{
-  Attribute, AttributeSet, BindReferences, Expression}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, BindReferences, Expression}
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.SparkPlan
@@ -12,20 +11,18 @@ import org.apache.spark.sql.execution.SparkPlan
  * Adds the aggregates of all rows of a window's partition to each of its rows. Each task reads its
  * rows twice, and nothing is shuffled: first it makes states of them, which the driver merges.
  *
- * @param keys   the keys of the window; none if it has no PARTITION BY
- * @param hot    the keys that the rows have
- * @param values the results of the aggregates
+ * @param keys  the keys of the window; none if it has no PARTITION BY
+ * @param hot   the keys that the rows have
+ * @param added the results of the aggregates
  */
 final case class SkewTotalsExec(
     aggregates: Seq[AggregateExpression],
-    values: Seq[Attribute],
+    added: Seq[Attribute],
     keys: Seq[Expression],
     hot: Seq[SlicedKey],
     child: SparkPlan)
   extends SlicesExec {
 
-  override def output: Seq[Attribute] = child.output ++ values
-  override def producedAttributes: AttributeSet = AttributeSet(values)
   override def outputPartitioning: Partitioning = child.outputPartitioning
 
   private def numbersOfKeys: () => NumbersOfKeys = {

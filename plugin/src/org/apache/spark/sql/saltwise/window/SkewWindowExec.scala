@@ -33,9 +33,6 @@ final case class SkewWindowExec(
   import SkewWindowExec._
 
   override def keys: Seq[Expression] = partitions.keys
-  override def output: Seq[Attribute] = child.output ++ added
-  override def producedAttributes: AttributeSet = AttributeSet(added)
-
   override def outputPartitioning: Partitioning = {
     val n = child.outputPartitioning.numPartitions
     val bySlice = RangePartitioning(Seq(bySliceNumber), n)

@@ -2,13 +2,13 @@ package org.apache.spark.sql.saltwise.window
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{JoinedRow, UnsafeProjection}
-import org.apache.spark.sql.execution.UnaryExecNode
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.saltwise.plan.ReportedSlices
 import org.apache.spark.sql.types.DataType
 
 /** An operator whose tasks have slices of the partitions of a window. */
-trait SlicesExec extends UnaryExecNode with ReportedSlices {
+trait SlicesExec extends UnaryExecNode with AddsColumns[SparkPlan] with ReportedSlices {
 
   override def nodeName: String = "SkewWindow"
   override lazy val metrics: Map[String, SQLMetric] = Map(

@@ -97,9 +97,7 @@ final case class WindowSlices(
     cuts: Expression,
     n: Int,
     child: LogicalPlan)
-  extends UnaryNode {
-  override def output: Seq[Attribute] = child.output ++ added
-  override def producedAttributes: AttributeSet = AttributeSet(added)
+  extends UnaryNode with AddsColumns[LogicalPlan] {
   override lazy val validConstraints: ExpressionSet = ExpressionSet()
   override def stats: Statistics = child.stats
   override protected def withNewChildInternal(c: LogicalPlan): WindowSlices = copy(child = c)
@@ -107,10 +105,8 @@ final case class WindowSlices(
 
 /** The rows of a window with neither PARTITION BY nor an order, and its aggregates of them all. */
 final case class WindowTotals(
-    aggregates: Seq[AggregateExpression], values: Seq[Attribute], child: LogicalPlan)
-  extends UnaryNode {
-  override def output: Seq[Attribute] = child.output ++ values
-  override def producedAttributes: AttributeSet = AttributeSet(values)
+    aggregates: Seq[AggregateExpression], added: Seq[Attribute], child: LogicalPlan)
+  extends UnaryNode with AddsColumns[LogicalPlan] {
   override def maxRows: Option[Long] = child.maxRows
   override protected def withNewChildInternal(c: LogicalPlan): WindowTotals = copy(child = c)
 }
