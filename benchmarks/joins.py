@@ -13,16 +13,16 @@ joins, and adaptive execution may split them.
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import geometric_mean
 
 import numpy as np
 import pyarrow as pa
-from common import RESULTS, console, parquet_folder, session, zipf_keys
+from common import RESULTS, console, parquet_folder, session, write_csv, zipf_keys
 from orders import covering
-from pairs import CLUSTER, SIDES, measured, run_on, write
+from pairs import CLUSTER, SIDES, Pair, measured, run_on
 from pyspark.sql import SparkSession
 
 KEYS = 5_000
@@ -73,6 +73,21 @@ class Cell:
         return f"SELECT {key}, {FUNCTIONS[self.function]} FROM l {JOINS[self.join]} r ON l.k = r.k GROUP BY {key}"
 
 
+@dataclass(frozen=True)
+class Found:
+    """What was measured of a cell. Ratios are those of `auto` to stock Spark."""
+
+    cell: str
+    did: str
+    stock_seconds: float
+    ratio: float
+    error: float
+    stock_makespan_128_ms: int
+    makespan_128: float
+    spark: str
+    plugin: str
+
+
 def cells() -> list[Cell]:
     values = covering([list(column) for column in (SKEWS, FUNCTIONS, JOINS, SHARED)])
     return sorted({Cell(*cell) for cell in values}, key=lambda cell: cell.name)
@@ -97,22 +112,38 @@ def main() -> None:
         if set(given.only or []) <= set(asdict(cell).values()):
             rows_of(spark, cell.skew, given.rows, FILES)
             pair = measured(spark, cell.name, cell.query, given.rounds, memory=False, sides=SIDES)
-            write(given.out, pair)
             rows_of(spark, cell.skew, given.rows, MANY_FILES)
             spans = {side: makespan(spark, cell.query, confs) for side, confs in SIDES.items()}
-            found.append((cell, pair, spans["auto"] / spans["stock"]))
-            console.print(
-                f"{cell.name:40} {pair.stock_seconds:6.2f} s  x {pair.ratio:.3f} ± {pair.error:.3f}  "
-                f"on 128 cores x {found[-1][2]:.2f} of {spans['stock']} ms",
-                soft_wrap=True,
-            )
+            found.append(found_of(cell, pair, spans))
+            console.print(line(found[-1]), soft_wrap=True)
+            write_csv(given.out, [asdict(each) for each in found])
     for shared in SHARED:
-        ratios = [pair.ratio for cell, pair, _ in found if cell.shared == shared]
+        ratios = [each.ratio for each in found if each.cell.endswith(f", {shared}")]
         if ratios:
-            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-            console.print(f"{shared}: geometric mean {mean:.3f} of {len(ratios)} cells")
-    slower = [cell.name for cell, pair, _ in found if pair.ratio - 2 * pair.error > 1.05]
+            console.print(f"{shared}: geometric mean {geometric_mean(ratios):.3f} of {len(ratios)} cells")
+    slower = [each.cell for each in found if each.ratio - 2 * each.error > 1.05]
     console.print(f"above 1.05 by two standard errors: {'; '.join(slower) or 'none'}")
+
+
+def found_of(cell: Cell, pair: Pair, spans: dict[str, int]) -> Found:
+    return Found(
+        cell.name,
+        pair.did,
+        pair.stock_seconds,
+        pair.ratio,
+        pair.error,
+        spans["stock"],
+        round(spans["auto"] / spans["stock"], 3),
+        pair.spark,
+        pair.plugin,
+    )
+
+
+def line(found: Found) -> str:
+    return (
+        f"{found.cell:40} {found.stock_seconds:6.2f} s  x {found.ratio:.3f} ± {found.error:.3f}  "
+        f"on 128 cores x {found.makespan_128:.2f} of {found.stock_makespan_128_ms} ms"
+    )
 
 
 def makespan(spark: SparkSession, query: str, confs: dict[str, str]) -> int:

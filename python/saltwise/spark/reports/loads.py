@@ -113,8 +113,8 @@ def measured_tasks(spark: SparkSession, action: Callable[[], object]) -> list[li
         action: the function that runs the query.
 
     Returns:
-        One list per stage, with one dict per task: milliseconds, bytes_written and records_written (to the shuffle),
-        and peak_memory in bytes.
+        One list per stage, with one dict per task: milliseconds, records_read (from the shuffle), bytes_written and
+        records_written (to the shuffle), and peak_memory in bytes.
     """
     with confs(spark, MEASURED), _job_group(spark.sparkContext) as group:
         action()
@@ -122,6 +122,7 @@ def measured_tasks(spark: SparkSession, action: Callable[[], object]) -> list[li
         [
             {
                 "milliseconds": task.executorRunTime(),
+                "records_read": task.shuffleReadMetrics().recordsRead(),
                 "bytes_written": task.shuffleWriteMetrics().bytesWritten(),
                 "records_written": task.shuffleWriteMetrics().recordsWritten(),
                 "peak_memory": task.peakExecutionMemory(),
