@@ -179,10 +179,10 @@ MUTANTS = [
         ("plans/test_combine.py",),
     ),
     Mutant(
-        "a-task-takes-all-of-sparks-pages",
+        "wide-rows-overlap",
         f"{PLUGIN}/local/RowPages.scala",
-        " || blocks.length == MaxBlocks",
-        "",
+        "(bytes - 1) / PageBytes + 1",
+        "bytes / PageBytes",
         ("plans/test_combine.py",),
     ),
     # window/

@@ -62,15 +62,20 @@ class Table:
 
     def html(self) -> str:
         """Return the table as HTML."""
-        before, after = (
-            ("<td style='text-align:left; vertical-align:top'><pre>", "</pre></td>") if self.code else ("<td>", "</td>")
-        )
-        body = [[f"{before}{escape(str(cell))}{after}" for cell in row] for row in self.rows]
+        body = [[self._html_of(cell) for cell in row] for row in self.rows]
         if self.heads:
             body.insert(0, [f"<th>{escape(head)}</th>" for head in self.heads])
         else:
             body = [[f"<th>{escape(str(row[0]))}</th>", *cells[1:]] for row, cells in zip(self.rows, body, strict=True)]
         return "<table>" + "".join(f"<tr>{''.join(cells)}</tr>" for cells in body) + "</table>"
+
+    def _html_of(self, cell: str | Text) -> str:
+        text = escape(str(cell))
+        if self.code:
+            return f"<td style='text-align:left; vertical-align:top'><pre>{text}</pre></td>"
+        # Notebooks align cells to the right.
+        is_bar = not isinstance(cell, str) and cell.justify == "left"
+        return f"<td style='text-align:left'>{text}</td>" if is_bar else f"<td>{text}</td>"
 
 
 def counted(number: int, one: str, many: str = "") -> str:
@@ -80,6 +85,17 @@ def counted(number: int, one: str, many: str = "") -> str:
     ('1 query', '1,200 rows')
     """
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def bar(value: float, largest: float) -> Text:
+    """Return a bar of up to 20 columns, which stands for a value.
+
+    >>> print(bar(1.0, 2.5))
+    ████████
+    """
+    from rich.text import Text
+
+    return Text("█" * max(1, round(20 * value / largest)), justify="left")
 
 
 class Printable:

@@ -35,6 +35,7 @@ sys.path.insert(0, str(FOLDER))
 cells: ModuleType = import_module("cells")
 measure: ModuleType = import_module("measure")
 tables: ModuleType = import_module("tables")
+front_page: ModuleType = import_module("front_page")
 sys.path.remove(str(FOLDER))
 
 
@@ -83,9 +84,15 @@ def test_no_task_of_a_stage_starts_before_the_stage_below_has_ended() -> None:
     assert cells.makespans([[10, 1, 1], [1, 1, 10]]) == {f"makespan_{n}_ms": 20 for n in (8, 32, 128, 512)}
 
 
-def test_examples_of_cells() -> None:
-    assert doctest.testmod(cells).failed == 0
-    assert doctest.testmod(cells).attempted > 0
+@pytest.mark.parametrize("module", [cells, front_page], ids=["cells", "front_page"])
+def test_the_examples_hold(module: ModuleType) -> None:
+    assert doctest.testmod(module).failed == 0
+    assert doctest.testmod(module).attempted > 0
+
+
+def test_the_first_pages_show_the_committed_figures() -> None:
+    for page, text in front_page.pages().items():
+        assert page.read_text() == text, "run python benchmarks/front_page.py"
 
 
 def test_what_was_measured_is_read_back(kept: Any) -> None:

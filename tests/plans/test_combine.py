@@ -197,7 +197,7 @@ def test_wide_rows_are_combined_as_narrow_ones_are(spark: SparkSession, combined
 
 
 def test_a_task_with_more_wide_rows_than_spark_has_pages_ends(agree: Agree) -> None:
-    """A row of more than 8 KB has a page of its own, and a task of Spark has 8192 at most."""
+    """Each has pages of its own, and a task of Spark has 8192 at most: so many have to be parts of one."""
     wide = "SELECT pmod(xxhash64(id), 500) AS k, repeat(string(id + 10000), 2048) AS w, id FROM range(0, 40000, 1, 2)"
     assert "Combine [k" in agree.auto(f"SELECT k, max_by(w, id) AS w FROM ({wide}) GROUP BY k")
 

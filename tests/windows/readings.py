@@ -24,6 +24,8 @@ QUERIES = {
     "a running sum by rows": "sum(v) OVER (ORDER BY x, id ROWS UNBOUNDED PRECEDING)",
     "a running sum of decimals": "sum(price) OVER (ORDER BY x)",
     "a running average of decimals": "avg(price * price * price) OVER (ORDER BY x)",
+    "running averages": "avg(v) OVER (ORDER BY x), avg(price) OVER (ORDER BY x), "
+    "avg(CAST(g AS TINYINT)) FILTER (WHERE t) OVER (ORDER BY x), avg(id - 3000) OVER (ORDER BY x, id ROWS UNBOUNDED PRECEDING)",
     "running counts": "count(*) OVER (ORDER BY d), count(g) OVER (ORDER BY d DESC), count_if(t) OVER (ORDER BY d)",
     "running extremes": "min(d) OVER (ORDER BY x), max(s) OVER (ORDER BY x), max(day) OVER (ORDER BY x), "
     "min(struct(g, s)) OVER (ORDER BY x)",
@@ -31,8 +33,11 @@ QUERIES = {
     "bool_or(t) OVER (ORDER BY x)",
     "a filter": "sum(v) FILTER (WHERE t) OVER (ORDER BY x), count(*) FILTER (WHERE g > 2) OVER (ORDER BY x)",
     "a share of the total": "v / sum(v) OVER ()",
-    "totals": "sum(v) OVER (), count(*) OVER (), max(s) OVER (), min(d) OVER (), avg(price * price * price) OVER ()",
+    "totals": "sum(v) OVER (), count(*) OVER (), max(s) OVER (), min(d) OVER (), avg(price * price * price) OVER (), "
+    "avg(v) OVER (), avg(price) FILTER (WHERE g > 2) OVER ()",
     "totals beside running sums": f"sum(v) OVER (ORDER BY x {WHOLE}), sum(v) OVER (ORDER BY x), rank() OVER (ORDER BY x)",
+    "totals below an order": "rank() OVER (ORDER BY x), v / sum(v) OVER (), count(g) OVER ()",
+    "totals above an order": "max(s) OVER (), sum(v) OVER (ORDER BY x), rank() OVER (ORDER BY x)",
     "an order of one value": "rank() OVER (ORDER BY id * 0 + x % 1), sum(v) OVER (ORDER BY id * 0 + x % 1)",
     "an order of many types": "rank() OVER (ORDER BY g DESC NULLS LAST, s, d, day, price, t, id)",
     "nulls alone": "sum(g) OVER (ORDER BY IF(x > 1000, x, NULL)), rank() OVER (ORDER BY IF(x > 1000, x, NULL))",
@@ -60,7 +65,7 @@ QUERIES = {
     "count(*) OVER (ORDER BY x RANGE BETWEEN 3 PRECEDING AND 4 FOLLOWING), "
     "max(s) OVER (ORDER BY x RANGE BETWEEN 2 FOLLOWING AND 9 FOLLOWING), "
     "min(d) OVER (ORDER BY x RANGE BETWEEN 20 PRECEDING AND 11 PRECEDING), "
-    "count(g) OVER (ORDER BY x RANGE BETWEEN CURRENT ROW AND CURRENT ROW)",
+    "avg(g) OVER (ORDER BY x RANGE BETWEEN CURRENT ROW AND CURRENT ROW)",
     "ranges, descending": "sum(price) OVER (ORDER BY x DESC RANGE BETWEEN 5 PRECEDING AND 30 FOLLOWING)",
     "ranges of days": "count(*) OVER (ORDER BY day RANGE BETWEEN 2 PRECEDING AND 1 FOLLOWING)",
     "ranges of timestamps": "sum(v) OVER (ORDER BY timestamp_seconds(id * 3600) RANGE BETWEEN INTERVAL '72' HOUR PRECEDING "

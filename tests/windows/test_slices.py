@@ -97,15 +97,14 @@ def test_in_any_order_the_answers_are_the_same(agree: Agree, order: str, rows: i
 @pytest.mark.parametrize(
     "calls",
     [
-        "sum(d) OVER (ORDER BY id)",
-        "avg(v) OVER ()",
         f"lag(v) OVER (ORDER BY id), sum(v) OVER (ORDER BY id {WHOLE})",
         "first_value(g) IGNORE NULLS OVER (ORDER BY id)",
         "nth_value(v, 101) OVER (ORDER BY id)",
         "lag(g) IGNORE NULLS OVER (ORDER BY id)",
         "lag(v, 101) OVER (ORDER BY id)",
         "max(v) OVER (ORDER BY id ROWS BETWEEN 101 PRECEDING AND CURRENT ROW)",
-        "avg(v) OVER (ORDER BY id RANGE BETWEEN 2 PRECEDING AND CURRENT ROW)",
+        "stddev(v) OVER (ORDER BY id)",
+        "stddev(v) OVER (ORDER BY id RANGE BETWEEN 2 PRECEDING AND CURRENT ROW)",
         "max(v) OVER (ORDER BY d RANGE BETWEEN 2 PRECEDING AND CURRENT ROW)",
         "max(v) OVER (ORDER BY id RANGE BETWEEN 2 PRECEDING AND CURRENT ROW), rank() OVER (ORDER BY id)",
         "max(v) OVER (ORDER BY id RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)",
@@ -114,6 +113,39 @@ def test_in_any_order_the_answers_are_the_same(agree: Agree, order: str, rows: i
 def test_what_neither_goes_on_from_a_state_nor_reads_near_rows_stays_whole(agree: Agree, calls: str) -> None:
     reason = "a function of this window cannot go on where the rows of another task ended"
     assert f"left alone: {reason}\n" in agree.auto(over(calls))
+
+
+@pytest.mark.parametrize("name", ["totals below an order", "totals above an order"])
+def test_totals_share_the_slices_of_an_order(agree: Agree, name: str) -> None:
+    assert agree.auto(over(QUERIES[name])).count(" Window [") == 1
+
+
+def test_an_order_by_a_share_needs_the_total_first(agree: Agree) -> None:
+    shares = "(SELECT id, v / sum(v) OVER () AS share FROM readings)"
+    assert "SkewWindow []" in agree.auto(over("rank() OVER (ORDER BY share)", shares))
+
+
+FLOATS = [
+    "sum(d) OVER (ORDER BY x)",
+    "avg(d) OVER ()",
+    "sum(d) OVER (ORDER BY x RANGE BETWEEN 2 PRECEDING AND 1 PRECEDING)",
+]
+
+
+@pytest.mark.parametrize("calls", FLOATS)
+def test_sums_of_floats_run_in_slices_if_their_last_bits_may_differ(
+    agree: Agree, with_conf: WithConf, calls: str
+) -> None:
+    assert "last bits of its sums" in agree.auto(over(calls))
+    with with_conf({"spark.saltwise.window.floats": True}):
+        assert "SkewWindow [" in agree.auto(over(calls))
+
+
+def test_an_average_that_loses_bits_loses_those_that_stock_loses(
+    agree: Agree, with_conf: WithConf, metric_that_ran: Callable[[str], int]
+) -> None:
+    agree.auto(over("avg(id * 1000003 + 9007199254740993) OVER (ORDER BY id)"))
+    assert metric_that_ran("slices") == 1
 
 
 def test_a_frame_whose_sums_are_just_not_too_large_is_no_error(agree: Agree, with_conf: WithConf) -> None:
@@ -244,10 +276,15 @@ def test_explain_says_that_a_window_runs_in_slices(spark: SparkSession) -> None:
     )
 
 
-@pytest.mark.parametrize("call", ["cumsum", "cummax", "shift", "diff"])
-def test_pandas_on_spark_gains_without_a_change_of_code(spark: SparkSession, agree: Agree, call: str) -> None:
+@pytest.mark.parametrize("call", ["cumsum", "cummax", "rank", "shift", "diff", "reset_index"])
+def test_pandas_on_spark_gains_without_a_change_of_code(
+    spark: SparkSession, agree: Agree, with_conf: WithConf, metric_that_ran: Callable[[str], int], call: str
+) -> None:
     def called(session: SparkSession) -> Any:
         frame = session.table("readings").pandas_api(index_col="id")
         return getattr(frame[["v"]], call)().to_spark(index_col="id")
 
-    assert "SkewWindow [" in agree.auto(called)
+    # reset_index makes the default index, which needs a window if it is to have no gaps.
+    with with_conf({"compute.default_index_type": '"sequence"'}):
+        assert "SkewWindow [" in agree.auto(called)
+    assert metric_that_ran("slices") > 1

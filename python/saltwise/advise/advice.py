@@ -161,7 +161,7 @@ def _window(node: PlanNode, fragment: Fragment, read: Read, conf: Conf) -> Chang
     if _runs_in_slices(node) and not on:
         return Change(
             f"set {_switch(conf)}: a key that has too many rows for one task then runs in slices of its "
-            f"order{_unless_floats(node)}; if several keys meet in one task instead, set {switch}=true",
+            f"order{_if_floats(node)}; if several keys meet in one task instead, set {switch}=true",
             Reach.SPLITS,
         )
     if is_true(conf.get(switch)):
@@ -184,7 +184,7 @@ def _window_of_all(node: PlanNode, conf: Conf) -> Change:
     if mode_of(conf.get) == "on":
         return ALREADY_ON
     return Change(
-        f"set {_switch(conf)}: a window without PARTITION BY then runs in slices of its order{_unless_floats(node)}",
+        f"set {_switch(conf)}: a window without PARTITION BY then runs in slices of its order{_if_floats(node)}",
         Reach.SPLITS,
     )
 
@@ -209,8 +209,9 @@ def _runs_in_slices(window: PlanNode) -> bool:
     )
 
 
-def _unless_floats(window: PlanNode) -> str:
-    return ", unless it adds floats" if {"sum", "avg"} & set(functions_of(window)) else ""
+def _if_floats(window: PlanNode) -> str:
+    adds = {"sum", "avg"} & set(functions_of(window))
+    return ", if it adds floats with spark.saltwise.window.floats=true" if adds else ""
 
 
 def _join(node: PlanNode, read: Read, conf: Conf, sizes: Sequence[int]) -> Change:

@@ -16,7 +16,7 @@ from ..._optional import OptionalPackageError, required_by
 from ...errors import SaltwiseValueError
 from ...options import SettledOptions, SkewOptions, settle
 from ...splitting.prediction import PREDICTED, predict
-from ...tables import Printable, Table
+from ...tables import Printable, Table, bar
 from ..columns import WITHOUT_HASH, check_keys, holds_type, levels
 from ..session import require_plugin, session_options
 from .explain import explain
@@ -112,16 +112,17 @@ class SkewReport(Printable):
         yield Table(hot, ("hot key", "rows (at most)", "at least", "share"))
         if len(self.hot_keys) > _PRINTED_KEYS:
             yield f"and {len(self.hot_keys) - _PRINTED_KEYS} more"
-        yield Table(_shown_ratios(self.predicted), ("strategy", "predicted max/mean"))
+        yield Table(_shown_ratios(self.predicted), ("strategy", "predicted max/mean", ""))
         yield self.advice
         yield f"auto, for collect_list: {self.auto}"
         placements = self.placements | {"lower bound": self.lower_bound}
-        yield Table(_shown_ratios(placements), ("placement, no group split", "predicted max/mean"))
+        yield Table(_shown_ratios(placements), ("placement, no group split", "predicted max/mean", ""))
         yield self.placement_advice
 
 
-def _shown_ratios(ratios: dict[str, float]) -> list[tuple[str, str]]:
-    return [(name, f"{ratio:.2f}") for name, ratio in ratios.items()]
+def _shown_ratios(ratios: dict[str, float]) -> list[tuple[str, str, Text]]:
+    largest = max(ratios.values(), default=1.0)
+    return [(name, f"{ratio:.2f}", bar(ratio, largest)) for name, ratio in ratios.items()]
 
 
 def skew_report(

@@ -124,6 +124,13 @@ object SaltwiseConf {
     .booleanConf
     .createWithDefault(true)
 
+  val WindowFloats: ConfigEntry[Boolean] = buildConf(Prefix + "window.floats")
+    .doc("Windows with sums and averages of floating-point numbers run in slices, too. Numbers " +
+      "are added in another order then, so the last bits may differ.")
+    .version("0.1.0")
+    .booleanConf
+    .createWithDefault(false)
+
   val Hot: OptionalConfigEntry[String] = buildConf(Prefix + "hot")
     .doc("Hot keys that are known before the query runs, as JSON: " +
       "[{\"key\": [\"UA\"], \"share\": 0.17}, ...]. share is optional. Routing then depends only " +

@@ -8,7 +8,7 @@ import org.apache.spark.unsafe.memory.MemoryBlock
  * Pages for the rows of a batch. They are parts of large blocks. A page that one bucket gives back
  * is for the next bucket that needs one.
  *
- * A row that is wider than a page begins on a page of a block of its own.
+ * A row that is wider than a page has several, side by side in a block.
  *
  * @param maxBytes the most bytes that the pages may take
  */
@@ -19,6 +19,10 @@ private[local] final class RowPages(memory: StateMemory, maxBytes: Long) {
   private var bases = new Array[AnyRef](16)
   private var free = new Array[Int](64)
   private var freePages = 0
+
+  // Pages at the end of a block that no row had so far. Wide rows take those first.
+  private var unused = 0
+  private var unusedPages = 0
 
   /** The bytes that buckets have, or may have. */
   var heldBytes = 0L
@@ -40,9 +44,9 @@ private[local] final class RowPages(memory: StateMemory, maxBytes: Long) {
     memory.give(bytes)
   }
 
-  /** A page with room for so many bytes, or -1 if there is no memory for it. */
+  /** A page with room for so many bytes from its beginning, or -1 if there is no memory for it. */
   def page(bytes: Int): Int =
-    if (bytes > PageBytes) block((bytes + 7) / 8 * 8)
+    if (bytes > PageBytes) sideBySide((bytes - 1) / PageBytes + 1)
     else if (reserve(1)) {
       freePages -= 1
       free(freePages)
@@ -52,18 +56,34 @@ private[local] final class RowPages(memory: StateMemory, maxBytes: Long) {
   def reserve(pages: Int): Boolean = {
     var fits = true
     while (freePages < pages && fits) {
-      val room = (math.min(maxBytes - heldBytes, Int.MaxValue) / PageBytes).toInt
-      val wanted = math.min(MaxPages, math.max(FirstPages, heldBytes / PageBytes)).toInt
-      val count = math.min(room, wanted)
-      val first = if (count < 1) -1 else block(count * PageBytes)
-      fits = first >= 0
-      if (fits) for (i <- count - 1 to 0 by -1) giveBack(first + i)
+      if (unusedPages == 0) fits = takeBlock(1)
+      freeUnused()
     }
     fits
   }
 
-  /** A page is free again. That of a row that was wider is not used until all are given back. */
-  def giveBack(page: Int): Unit = if (blocks(page >>> PagesBits).size % PageBytes == 0) {
+  /** The first of some pages side by side, or -1. */
+  private def sideBySide(pages: Int): Int = {
+    var fits = unusedPages >= pages
+    if (!fits) {
+      freeUnused()
+      fits = takeBlock(pages)
+    }
+    if (!fits) -1 else {
+      val first = unused
+      unused += pages
+      unusedPages = math.max(0, unusedPages - pages)
+      first
+    }
+  }
+
+  private def freeUnused(): Unit = {
+    for (i <- unusedPages - 1 to 0 by -1) giveBack(unused + i)
+    unusedPages = 0
+  }
+
+  /** A page is free again. Of those of a wide row, it is the first one alone. */
+  def giveBack(page: Int): Unit = {
     if (freePages == free.length) free = java.util.Arrays.copyOf(free, 2 * freePages)
     free(freePages) = page
     freePages += 1
@@ -77,19 +97,25 @@ private[local] final class RowPages(memory: StateMemory, maxBytes: Long) {
     }
     blocks.clear()
     freePages = 0
+    unusedPages = 0
   }
 
-  /** The first page of a new block, or -1. */
-  private def block(bytes: Int): Int = {
-    val isFull = heldBytes + bytes > maxBytes || blocks.length == MaxBlocks
-    val block = if (isFull) null else memory.block(bytes)
-    if (block == null) -1 else {
+  /** Takes a block of so many pages or more, if there is memory for it. */
+  private def takeBlock(pages: Int): Boolean = {
+    val room = math.min(maxBytes - heldBytes, Int.MaxValue) / PageBytes
+    val wanted = math.min(MaxPages, math.max(FirstPages, heldBytes / PageBytes))
+    val count = math.min(room, math.max(pages, wanted)).toInt
+    val isFull = count < pages || blocks.length == MaxBlocks
+    val block = if (isFull) null else memory.block(count * PageBytes)
+    if (block != null) {
       heldBytes += block.size
       if (blocks.length == bases.length) bases = java.util.Arrays.copyOf(bases, 2 * bases.length)
       bases(blocks.length) = block.getBaseObject
+      unused = blocks.length << PagesBits
+      unusedPages = math.min(count, MaxPages)
       blocks += block
-      (blocks.length - 1) << PagesBits
     }
+    block != null
   }
 }
 
@@ -102,10 +128,7 @@ private[local] object RowPages {
   private val MaxPages = 1 << PagesBits
   private val FirstPages = 32L
 
-  /**
-   * Each wide row has a block. A task of Spark can have 8192 of them, and other operators need
-   * some. A number of a page has room for as many.
-   */
+  /** A number of a page has room for so many, and a task of Spark can have twice as many. */
   private val MaxBlocks = 1 << 12
 
   private val FirstOffset = org.apache.spark.unsafe.Platform.LONG_ARRAY_OFFSET.toLong

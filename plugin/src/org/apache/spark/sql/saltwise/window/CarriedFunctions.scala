@@ -4,6 +4,8 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.saltwise.SaltwiseConf
 import org.apache.spark.sql.saltwise.local.UpdateOrMergeDeclarative
 import org.apache.spark.sql.saltwise.plan.{GroupingKeys, StateFields}
 import org.apache.spark.sql.types._
@@ -243,22 +245,36 @@ private[window] object CarriedFunctions {
   private def asInt(e: Expression): Expression =
     Cast(e, IntegerType, None, EvalMode.LEGACY)
 
-  /** Whether the states of slices, merged, are to the bit what one task makes of all rows. */
+  /**
+   * Whether the states of slices, merged, are to the bit what one task makes of all rows. The
+   * session may allow other last bits of sums and averages.
+   */
   def isExact(e: AggregateExpression): Boolean = !e.isDistinct && e.deterministic &&
     (e.aggregateFunction match {
-      case sum: Sum => isExact(sum.child.dataType)
-      case average: Average => average.child.dataType.isInstanceOf[DecimalType]
+      case Adds(added) => !isFloat(added) || SQLConf.get.getConf(SaltwiseConf.WindowFloats)
       case _: Count | _: CountIf => true
       case best @ (_: Min | _: Max) => !GroupingKeys.isCollated(best.dataType)
       case _: BitAndAgg | _: BitOrAgg | _: BitXorAgg => true
       case _ => false
     })
 
-  private def isExact(dataType: DataType): Boolean = dataType match {
-    case _: IntegralType | _: DecimalType | _: DayTimeIntervalType | _: YearMonthIntervalType =>
-      true
+  /** Whether the last bits of a function depend on the order in which it adds doubles. */
+  def addsFloats(e: Expression): Boolean = e match {
+    case AggregateExpression(Adds(added), _, _, _, _) => isFloat(added)
     case _ => false
   }
+
+  /** A sum or an average, and the type of what it adds. */
+  private object Adds {
+    def unapply(function: AggregateFunction): Option[DataType] = function match {
+      case sum: Sum => Some(sum.child.dataType)
+      case average: Average => Some(average.child.dataType)
+      case _ => None
+    }
+  }
+
+  private def isFloat(dataType: DataType): Boolean =
+    dataType == FloatType || dataType == DoubleType
 }
 
 /**

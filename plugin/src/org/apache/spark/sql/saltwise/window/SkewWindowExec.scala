@@ -56,8 +56,8 @@ final case class SkewWindowExec(
   }
 
   /**
-   * The states that each slice carries. None if a sum overflows that may be none of stock's, or if
-   * slices are too short for what functions read of other slices.
+   * The states that each slice carries. None if a sum overflows that may be none of stock's, if an
+   * average may lose bits, or if slices are too short for what functions read of other slices.
    */
   private def statesFor(slices: Seq[SentSlice], states: SliceStates): Option[Seq[Array[Byte]]] =
     if (slices.exists(_.state == null) ||
@@ -103,9 +103,8 @@ final case class SkewWindowExec(
     // The other tasks have no rows.
     val others = sparkContext.parallelize(Seq.empty[InternalRow], rows.getNumPartitions)
     val all = sorted(RDDScanExec(child.output, together, "Slices")).union(others)
-    val none = states.bytes(states.empty())
     val whole = total.map(rows =>
-      frame(SentSlice(rows, null, SentSlice.NoEdges), 0, 0, rows, none, NoNeighbours))
+      frame(SentSlice(rows, null, SentSlice.NoEdges), 0, 0, rows, states.nothing, NoNeighbours))
     framed(all, whole, states)
   }
 
@@ -135,7 +134,7 @@ final case class SkewWindowExec(
   private def framed(
       rows: RDD[InternalRow], frames: Seq[Frame], states: SliceStates): RDD[InternalRow] = {
     val (types, near) = (outputTypes, carried.near)
-    val none = if (carried.aggregates.isEmpty) null else states.bytes(states.empty())
+    val none = if (carried.aggregates.isEmpty) null else states.nothing
     val columnsOf = frames.zipWithIndex.map { case (frame, slice) =>
       def values(isRow: Boolean, state: Array[Byte]): InternalRow = {
         val Begin(ahead, before, distinct, total, _) = frame.begin

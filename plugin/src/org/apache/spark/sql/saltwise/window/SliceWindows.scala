@@ -37,15 +37,26 @@ object SliceWindows extends Rule[LogicalPlan] {
     if (!plan.containsPattern(WINDOW)) plan
     else if (SaltwiseConf.observes(conf)) noted(plan)
     else if (!isOn) plan
-    else plan.transformUp {
+    else withTotals(plan).transformUp {
       case window: Window if !window.isStreaming && !isDecided(window.child) =>
         OrStock[LogicalPlan]("SliceWindows", window) {
-          if (window.child.stats.sizeInBytes <= conf.getConf(SaltwiseConf.SmallInput)) window
+          if (!isLarge(window)) window
           else reasonToLeave(window).fold {
             if (window.partitionSpec.isEmpty) inSlices(window) else window
           }(reason => window.withNewChildren(Seq(LeftAlone(reason, window.child))))
         }
     }
+
+  private def withTotals(plan: LogicalPlan): LogicalPlan = plan.transformUp {
+    case window @ TotalsBesideOrder(both) =>
+      OrStock[LogicalPlan]("SliceWindows", window) {
+        if (!both.isStreaming && isLarge(both) && reasonToLeave(both).isEmpty) both
+        else window
+      }
+  }
+
+  private def isLarge(window: Window): Boolean =
+    window.child.stats.sizeInBytes > conf.getConf(SaltwiseConf.SmallInput)
 
   /** The same plan, whose windows say what would become of them. Placement says so itself. */
   private def noted(plan: LogicalPlan): LogicalPlan = {
@@ -81,13 +92,18 @@ object SliceWindows extends Rule[LogicalPlan] {
     val secondSort = order.nonEmpty && cores < 3 && window.windowExpressions.exists(
       _.exists(_.isInstanceOf[DenseRank]))
     if (order.nonEmpty && order.forall(_.child.foldable)) Some(ConstantOrder)
-    else if (read.isEmpty || isDecided(rows)) Some(OtherFunctions)
+    else if (isDecided(rows)) Some(OtherFunctions)
+    else if (read.isEmpty) Some(reasonOf(window))
     else if (secondSort) Some(SecondSort)
     else if (window.partitionSpec.isEmpty) reasonToReadOnce(window)
     else if (values.exists(value => GroupingKeys.isCollated(value.dataType))) Some(Collated)
     else if (!repeats(read.get, rows)) Some(OtherRows)
     else None
   }
+
+  private def reasonOf(window: Window): String =
+    if (window.windowExpressions.exists(_.exists(CarriedFunctions.addsFloats))) Floats
+    else OtherFunctions
 
   /** Why the rows of a window without PARTITION BY should not be read twice. */
   private def reasonToReadOnce(window: Window): Option[String] = {
@@ -162,6 +178,9 @@ object SliceWindows extends Rule[LogicalPlan] {
 
   private val OtherFunctions =
     "a function of this window cannot go on where the rows of another task ended"
+  private val Floats =
+    s"the last bits of its sums of floating-point numbers may differ; if they may, set " +
+      s"${SaltwiseConf.WindowFloats.key}"
   private val ConstantOrder = "its order is a constant, so all rows are equal"
   private val Collated = "equal strings of its keys may have different bytes"
   private val SecondPass =
