@@ -25,7 +25,7 @@ QUERIES = {
     "a running sum of decimals": "sum(price) OVER (ORDER BY x)",
     "a running average of decimals": "avg(price * price * price) OVER (ORDER BY x)",
     "running averages": "avg(v) OVER (ORDER BY x), avg(price) OVER (ORDER BY x), "
-    "avg(CAST(g AS TINYINT)) FILTER (WHERE t) OVER (ORDER BY x), avg(id - 3000) OVER (ORDER BY x, id ROWS UNBOUNDED PRECEDING)",
+    "avg(CAST(g AS TINYINT)) FILTER (WHERE t) OVER (ORDER BY x), avg(id - 3000) OVER (ORDER BY x)",
     "running counts": "count(*) OVER (ORDER BY d), count(g) OVER (ORDER BY d DESC), count_if(t) OVER (ORDER BY d)",
     "running extremes": "min(d) OVER (ORDER BY x), max(s) OVER (ORDER BY x), max(day) OVER (ORDER BY x), "
     "min(struct(g, s)) OVER (ORDER BY x)",

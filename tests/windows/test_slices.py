@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import pyspark.pandas as ps
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -278,13 +279,13 @@ def test_explain_says_that_a_window_runs_in_slices(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize("call", ["cumsum", "cummax", "rank", "shift", "diff", "reset_index"])
 def test_pandas_on_spark_gains_without_a_change_of_code(
-    spark: SparkSession, agree: Agree, with_conf: WithConf, metric_that_ran: Callable[[str], int], call: str
+    agree: Agree, metric_that_ran: Callable[[str], int], call: str
 ) -> None:
     def called(session: SparkSession) -> Any:
         frame = session.table("readings").pandas_api(index_col="id")
-        return getattr(frame[["v"]], call)().to_spark(index_col="id")
+        return getattr(frame[["v"]], call)().to_spark(index_col="n")
 
-    # reset_index makes the default index, which needs a window if it is to have no gaps.
-    with with_conf({"compute.default_index_type": '"sequence"'}):
+    # reset_index makes the default index. If that is to have no gaps, it takes a window.
+    with ps.option_context("compute.default_index_type", "sequence"):
         assert "SkewWindow [" in agree.auto(called)
     assert metric_that_ran("slices") > 1

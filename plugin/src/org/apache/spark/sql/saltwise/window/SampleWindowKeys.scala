@@ -29,7 +29,7 @@ import org.apache.spark.sql.types.DataType
  */
 object SampleWindowKeys extends Rule[SparkPlan] {
   override def apply(plan: SparkPlan): SparkPlan =
-    if (!SliceWindows.isOn) plan
+    if (!WindowReasons.isOn) plan
     else plan.transformUp {
       case window @ WindowExec(_, keys, order, sort @ SortExec(_, false, Exchanged(exchange), _))
           if mayRunInSlices(window) =>
@@ -48,7 +48,7 @@ object SampleWindowKeys extends Rule[SparkPlan] {
   }
 
   private def mayRunInSlices(window: WindowExec): Boolean = window.logicalLink.exists {
-    case logical: Window => SliceWindows.reasonToLeave(logical).isEmpty
+    case logical: Window => WindowReasons.of(logical).isEmpty
     case _ => false
   }
 

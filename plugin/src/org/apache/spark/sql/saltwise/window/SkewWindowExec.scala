@@ -19,9 +19,12 @@ import org.apache.spark.sql.types.DataType
  *
  * Where a range ends is a value of the order, fixed on the driver. So rows that the order takes as
  * equal are in one slice, and a task that runs again has the same rows.
+ *
+ * @param sort how a task sorts its rows; empty if they come sorted
  */
 final case class SkewWindowExec(
     order: Seq[SortOrder],
+    sort: Seq[SortOrder],
     carried: Carried,
     columns: SliceColumns,
     added: Seq[Attribute],
@@ -109,7 +112,7 @@ final case class SkewWindowExec(
   }
 
   private def sorted(rows: SparkPlan): RDD[InternalRow] =
-    SortExec(order, global = false, rows).execute()
+    if (sort.isEmpty) rows.execute() else SortExec(sort, global = false, rows).execute()
 
   /** What stands around the rows of a slice. */
   private def frame(

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.saltwise.window
 
-import org.apache.spark.sql.catalyst.expressions.{Ascending, SortOrder}
+import org.apache.spark.sql.catalyst.expressions.{Ascending, Attribute, SortOrder}
+import org.apache.spark.sql.catalyst.plans.logical.Window
 import org.apache.spark.sql.catalyst.plans.physical.{HashPartitioning, UnknownPartitioning}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution._
@@ -30,8 +31,9 @@ import org.apache.spark.sql.saltwise.split._
  * The rows of oversize partitions are shuffled once more: those of hot keys to slices, and those of
  * other keys by their keys. Adaptive execution accepts no plan with more exchanges than before, so
  * both nodes make this one themselves ([[HiddenExchange]]). Without an order, the rows of hot keys
- * stay where they are, and [[SkewTotalsExec]] adds the totals to them. If an operator above needs
- * the rows in their partitions, the plan stays as it is.
+ * stay where they are, and [[SkewTotalsExec]] adds the totals to them. Windows above over the same
+ * keys and order go on in the slices ([[SharedSlices]]). If another operator above needs the rows
+ * in their partitions, the plan stays as it is.
  */
 object SliceHotKeys extends Rule[SparkPlan] {
   private val Million = 1000000L
@@ -40,8 +42,10 @@ object SliceHotKeys extends Rule[SparkPlan] {
     plan.collect { case window @ Sampled(_, _) => window }.foldLeft(plan) { (before, window) =>
       OrStock("SliceHotKeys", before) {
         val Sampled(stage, sampled) = window
-        val after = sliced(window, stage, sampled).map { union =>
-          before.transformDown { case node if node eq window => union }
+        val above = sharing(before, window)
+        val top = above.lastOption.getOrElse(window)
+        val after = sliced(window, stage, sampled, above).map { union =>
+          before.transformDown { case node if node eq top => union }
         }
         after.filter(plan => ValidateRequirements.validate(plan) && !BarrierOverUnion.isIn(plan))
           .getOrElse(before)
@@ -63,10 +67,28 @@ object SliceHotKeys extends Rule[SparkPlan] {
       }
   }
 
+  /** The operators above a window that go on in its slices, upwards. The last one is a window. */
+  private def sharing(plan: SparkPlan, window: WindowExec): Seq[SparkPlan] = {
+    def shares(above: SparkPlan): Boolean = above match {
+      case _: ProjectExec | _: FilterExec => true
+      case window: WindowExec => window.logicalLink.exists {
+        case logical: Window => WindowReasons.shares(logical)
+        case _ => false
+      }
+      case _ => false
+    }
+    def above(node: SparkPlan): Option[SparkPlan] = plan.find(_.children.exists(_ eq node))
+    val all = Iterator.iterate(above(window))(_.flatMap(above)).takeWhile(_.exists(shares)).flatten
+      .toSeq
+    all.take(all.lastIndexWhere(_.isInstanceOf[WindowExec]) + 1)
+  }
+
+  /** @param above the operators that go on in its slices */
   private def sliced(
       window: WindowExec,
       stage: ShuffleQueryStageExec,
-      sampled: SampledPartitioning): Option[SparkPlan] = {
+      sampled: SampledPartitioning,
+      above: Seq[SparkPlan]): Option[SparkPlan] = {
     val bytes = stage.mapStats.fold(Array.empty[Long])(_.bytesByPartitionId)
     if (bytes.sum <= conf.getConf(SaltwiseConf.SmallInput)) None else {
       val tasks = Received(bytes, new Array[Long](bytes.length), allRows = 0)
@@ -81,7 +103,7 @@ object SliceHotKeys extends Rule[SparkPlan] {
           val partition = sampled.partitionOf(StateFields.row(key.key, keys.length))
           rows(partition) += math.round(key.share * Million)
         }
-        Some(inBranches(window, stage, Received(bytes, rows, Million), tasks, hot))
+        Some(inBranches(window, stage, Received(bytes, rows, Million), tasks, hot, above))
       }
     }
   }
@@ -92,7 +114,8 @@ object SliceHotKeys extends Rule[SparkPlan] {
       stage: ShuffleQueryStageExec,
       received: Received,
       tasks: Int,
-      hot: Seq[SlicedKey]): SparkPlan = {
+      hot: Seq[SlicedKey],
+      above: Seq[SparkPlan]): SparkPlan = {
     val partitions = received.bytes.indices
     val oversize = partitions.filter(received.rows(_) > 0)
     val read = AQEShuffleReadExec(stage, oversize.flatMap { partition =>
@@ -104,9 +127,11 @@ object SliceHotKeys extends Rule[SparkPlan] {
     val (otherRows, hotRows) =
       if (window.orderSpec.isEmpty) totals(window, hot, others, read)
       else CarriedFunctions(window.windowExpression, window.orderSpec, read.output)
-        .fold(inRanges(window, hot, others, read))(inSlices(window, _, hot, others, read))
+        .fold(inRanges(window, hot, others, read))(inSlices(window, _, hot, others, read, above))
     def asPlanned(rows: SparkPlan): SparkPlan =
-      window.withNewChildren(Seq(window.child.withNewChildren(Seq(rows))))
+      (window.child +: window +: above).foldLeft(rows) { (child, node) =>
+        node.withNewChildren(Seq(child))
+      }
     val keys = window.partitionSpec
     val whole =
       if (oversize.length == partitions.length) Nil
@@ -134,24 +159,63 @@ object SliceHotKeys extends Rule[SparkPlan] {
       ProjectExec(read.output ++ functions.results, rows))
   }
 
-  /** The rows of other keys; and the window of the hot keys, over their slices. */
+  /** The rows of other keys; and the windows of the hot keys, over their slices. */
   private def inSlices(
       window: WindowExec,
       functions: SlicedFunctions,
       hot: Seq[SlicedKey],
       others: Int,
-      read: SparkPlan): (SparkPlan, SparkPlan) = {
+      read: SparkPlan,
+      above: Seq[SparkPlan]): (SparkPlan, SparkPlan) = {
     val (keys, order, n) = (window.partitionSpec, window.orderSpec, hot.map(_.slices).sum)
-    val columns = functions.columns
     val sent = OfTasks[Seq[SentSlice]](window.session.sparkContext)
     val slice = SliceOfKey(keys, order, hot, others, functions.carried, sent)
     val exchange = new HiddenExchange(new SlicePartitioning(slice, n + others))
-    val rows = SkewWindowExec(
-      order, functions.carried, columns, functions.added, Slices(keys, hot.map(_.slices)), sent,
-      SlicedRowsExec(0 until n, UnknownPartitioning(n), exchange, read))
-    val overSlices = WindowExec(functions.windows, Seq(columns.slice), order, rows)
+    val sort = if (above.isEmpty) order else SharedSlices.repeatable(order, read.output)
+    val rows = SlicedRowsExec(0 until n, UnknownPartitioning(n), exchange, read)
+    val first = overSlices(window, functions, sort, hot, sent, rows)
+    val slices = above.foldLeft((first, functions.columns.slice)) { case ((rows, slice), node) =>
+      goingOn(node, hot, rows, slice)
+    }._1
+    val output = above.lastOption.getOrElse(window).output
     (SlicedRowsExec(n until n + others, WholeKeys(keys, others), exchange, read),
-      ProjectExec(read.output ++ functions.results, FilterExec(columns.isRow, overSlices)))
+      ProjectExec(output, slices))
+  }
+
+  /** A window over slices, and the column of the slice. */
+  private def overSlices(
+      window: WindowExec,
+      functions: SlicedFunctions,
+      sort: Seq[SortOrder],
+      hot: Seq[SlicedKey],
+      sent: OfTasks[Seq[SentSlice]],
+      rows: SparkPlan): SparkPlan = {
+    import functions._
+    val (keys, order) = (window.partitionSpec, window.orderSpec)
+    val slices = SkewWindowExec(
+      order, sort, carried, columns, added, Slices(keys, hot.map(_.slices)), sent, rows)
+    ProjectExec(
+      window.child.output ++ results :+ columns.slice,
+      FilterExec(columns.isRow, WindowExec(windows, Seq(columns.slice), order, slices)))
+  }
+
+  /** An operator above the window over slices, and the column of the slice in its output. */
+  private def goingOn(
+      node: SparkPlan,
+      hot: Seq[SlicedKey],
+      rows: SparkPlan,
+      slice: Attribute): (SparkPlan, Attribute) = node match {
+    case project: ProjectExec => (ProjectExec(project.projectList :+ slice, rows), slice)
+    case filter: FilterExec => (FilterExec(filter.condition, rows), slice)
+    case window: WindowExec =>
+      val functions =
+        CarriedFunctions(window.windowExpression, window.orderSpec, rows.output).get
+      val (n, sent) =
+        (hot.map(_.slices).sum, OfTasks[Seq[SentSlice]](window.session.sparkContext))
+      val again = SliceAgain(slice, n, functions.carried, functions.carried.read, sent)
+      val exchange = new HiddenExchange(new SlicePartitioning(again, n))
+      val sliced = SlicedRowsExec(0 until n, UnknownPartitioning(n), exchange, rows)
+      (overSlices(window, functions, sort = Nil, hot, sent, sliced), functions.columns.slice)
   }
 
   /** Whether a key has more than one range, if the frames of a window are distances. */

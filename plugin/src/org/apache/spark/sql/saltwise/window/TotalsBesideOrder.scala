@@ -1,7 +1,7 @@
 package org.apache.spark.sql.saltwise.window
 
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.Window
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project, Window}
 
 /**
  * Puts a window without an order into one with an order, so that both run in the same slices.
@@ -18,8 +18,8 @@ import org.apache.spark.sql.catalyst.plans.logical.Window
 private[window] object TotalsBesideOrder {
 
   /** The window with the functions of this one and of the one below, over the rows of that. */
-  def unapply(window: Window): Option[Window] = window.child match {
-    case below: Window if window.partitionSpec == below.partitionSpec &&
+  def unapply(window: Window): Option[Window] = chosen(window.child) match {
+    case below: Window if SharedSlices.haveSameKeys(window, below) &&
         window.orderSpec.isEmpty != below.orderSpec.isEmpty && !reads(window, below) =>
       val (totals, ordered) = if (window.orderSpec.isEmpty) (window, below) else (below, window)
       if (TotalFunctions(totals.windowExpressions).isEmpty) None
@@ -30,6 +30,12 @@ private[window] object TotalsBesideOrder {
         },
         child = below.child))
     case _ => None
+  }
+
+  /** The plan below a choice of its columns. */
+  private def chosen(plan: LogicalPlan): LogicalPlan = plan match {
+    case Project(columns, child) if columns.forall(_.isInstanceOf[Attribute]) => child
+    case other => other
   }
 
   /** Whether a window reads what the one below adds. */

@@ -86,15 +86,17 @@ object Carried {
 /**
  * The rows of a window without PARTITION BY, in slices that are ranges of its order.
  *
- * @param cuts where the slices begin
+ * @param sort how a task sorts its rows; empty if they come sorted
+ * @param by   where the slices begin, or the column with the number of a row's slice
  * @param n    the number of slices
  */
 final case class WindowSlices(
     order: Seq[SortOrder],
+    sort: Seq[SortOrder],
     carried: Carried,
     columns: SliceColumns,
     added: Seq[Attribute],
-    cuts: Expression,
+    by: Expression,
     n: Int,
     child: LogicalPlan)
   extends UnaryNode with AddsColumns[LogicalPlan] {
@@ -128,11 +130,13 @@ final case class WindowTotals(
  */
 object PlanWindowSlices extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case WindowSlices(order, carried, columns, added, cuts, n, child) =>
+    case WindowSlices(order, sort, carried, columns, added, by, n, child) =>
       val sent = OfTasks[Seq[SentSlice]](SparkSession.active.sparkContext)
-      val slice = SliceOfRow(order, cuts, n, carried, sent)
+      val slice =
+        if (sort.isEmpty) SliceAgain(by, n, carried, carried.read, sent)
+        else SliceOfRow(order, by, n, carried, sent)
       val rows = SparkCompat.exchange(new SlicePartitioning(slice, n), planLater(child))
-      SkewWindowExec(order, carried, columns, added, Slices.OfAllRows, sent, rows) :: Nil
+      SkewWindowExec(order, sort, carried, columns, added, Slices.OfAllRows, sent, rows) :: Nil
     case WindowRanges(order, distance, added, cuts, n, child) =>
       val hot = Seq(SlicedKey.OfAllRows)
       val rows = RowsInRangeExec(
