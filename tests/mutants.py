@@ -256,6 +256,34 @@ MUTANTS = [
         "val lasts = rows.map(_._1).takeRight(1) ++ cuts",
         ("windows/test_hot_partitions.py",),
     ),
+    Mutant(
+        "an-average-loses-other-bits-than-stock",
+        f"{PLUGIN}/window/SliceStates.scala",
+        "state.getDouble(i) >= FirstInexact",
+        "state.getDouble(i) < 0",
+        ("windows/test_slices.py",),
+    ),
+    Mutant(
+        "a-share-is-taken-before-its-total-is-known",
+        f"{PLUGIN}/window/TotalsBesideOrder.scala",
+        " && !reads(window, below) =>",
+        " =>",
+        ("windows/test_slices.py",),
+    ),
+    Mutant(
+        "slices-are-gathered-for-the-window-above",
+        f"{PLUGIN}/window/SliceWindows.scala",
+        "staying(idOf(window)) || !WindowReasons.shares(window)",
+        "staying(idOf(window))",
+        ("windows/test_shared_slices.py",),
+    ),
+    Mutant(
+        "slices-of-rows-that-may-differ-are-shared",
+        f"{PLUGIN}/window/WindowReasons.scala",
+        "ofOwnSlices(below).isEmpty && repeats(below.child.output, below.child))",
+        "ofOwnSlices(below).isEmpty)",
+        ("windows/test_shared_slices.py",),
+    ),
     # join/
     Mutant(
         "the-condition-of-a-join-tells-no-keys",

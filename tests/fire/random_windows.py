@@ -5,14 +5,15 @@
 As :mod:`tests.fire.random_queries`, whose tables and columns it takes; each query has windows over the same keys, or
 over none, and the same order: ranks, aggregates in frames of every kind, values of other rows, FILTER and IGNORE
 NULLS, with rows that tie, NULLS FIRST and LAST, and no rows. Where ties would leave an answer open, a column that tells
-the rows apart ends the order.
+the rows apart ends the order. Some rows have a window of the same keys and order below them, which the windows read,
+and some totals stand beside an order.
 """
 
 from __future__ import annotations
 
 import sys
 
-from tests.fire.random_queries import NUMBERS, UNORDERED, Generator, Query, Relation, main
+from tests.fire.random_queries import NUMBERS, UNORDERED, Generator, Kind, Query, Relation, main
 
 RANKS = ["rank()", "dense_rank()", "percent_rank()", "cume_dist()"]
 RANKS_OF_ROWS = ["row_number()", "ntile({n})"]
@@ -60,18 +61,24 @@ class WindowGenerator(Generator):
         if distant:
             total, order = False, [self.ordered(self.random.choice(units))]
         by = [f"PARTITION BY {', '.join(keys)}"] * bool(keys) + [f"ORDER BY {', '.join(order)}"] * bool(order)
+        if order and not distant and self.random.random() < 0.25:
+            one = self.above_another(one, " ".join(by), total)
+            columns = self.without(one, *UNORDERED)
         family = self.random.choice([self.carried, self.carried, self.near if total else self.carried, self.any])
         if distant:
             family = self.distant
         calls = []
         for _ in range(self.random.choice([1, 1, 2, 4])):
-            column = self.random.choice(columns)
+            # The last one is of the window below, if there is one.
+            column = self.random.choice([*columns, columns[-1]])
             if total and self.random.random() < 0.3:
                 family = self.random.choice([self.carried, self.near])
             call, frames = family(one.columns[column].name, bool(order), total)
             if self.spark_4 and call.split("(")[0] in FILTERED and self.random.random() < 0.1:
                 call += f" FILTER (WHERE {self.simple_condition(one)})"
             window = " ".join([*by, self.random.choice(frames)]).strip()
+            if order and family == self.carried and self.random.random() < 0.2:
+                call, window = self.random.choice(AGGREGATES), " ".join(by[: len(by) - 1])
             places = {name: self.random.choice(values) for name, values in PLACES.items()}
             calls.append(f"{call} OVER ({window})".format(x=column, **places))
         shown = [f"CAST({key} AS string)" for key in keys] + columns[:2] + calls
@@ -87,6 +94,19 @@ class WindowGenerator(Generator):
         ]
         return Query(self.random.choice(around).format(sql, last))
 
+    def above_another(self, one: Relation, window: str, total: bool) -> Relation:
+        """Return the rows with a column of a window, some of them filtered by it."""
+        name = self.name()
+        numbers = self.of(one, "int", "bigint")
+        calls = ["rank()", "dense_rank()", "count(*)"] + ["row_number()"] * total
+        if numbers:
+            x = self.random.choice(numbers)
+            calls += [f"sum({x})", f"max({x})"] + [f"lag({x})", f"lead({x}, 2)"] * total
+        rows = f"SELECT *, CAST({self.random.choice(calls)} OVER ({window}) AS bigint) AS {name} FROM {one.sql}"
+        if self.random.random() < 0.3:
+            rows = f"SELECT * FROM ({rows}) WHERE {name} % 3 != 1"
+        return Relation(f"({rows}) AS {self.name()}", one.columns | {name: Kind("bigint")}, one.row)
+
     def some(self, columns: list[str], counts: list[int]) -> list[str]:
         return self.random.sample(columns, min(len(columns), self.random.choice(counts)))
 
@@ -98,6 +118,8 @@ class WindowGenerator(Generator):
         if ordered and self.random.random() < 0.4:
             return self.random.choice(RANKS + RANKS_OF_ROWS * total), [""]
         of_kind = OF_WHOLE_NUMBERS * (kind in ("int", "bigint")) + OF_DECIMALS * ("decimal" in kind)
+        # A sum of large numbers in doubles depends on the order of rows that tie.
+        of_kind += ["avg({x})"] * (kind == "int" or (total and kind == "bigint"))
         call = self.random.choice(AGGREGATES + of_kind)
         return call, FRAMES + FRAMES_OF_ROWS * total if ordered else ["", WHOLE]
 
