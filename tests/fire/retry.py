@@ -105,6 +105,10 @@ WINDOWS = {
     "window in order": ["rank() OVER (PARTITION BY k ORDER BY v)", "sum(v) OVER (PARTITION BY k ORDER BY v)"],
     "window of near rows": ["lag(v) OVER (PARTITION BY k ORDER BY v)"],
     "window of totals": ["count(*) OVER (PARTITION BY k)", "max(v) OVER (PARTITION BY k)"],
+    "window above another": [
+        "row_number() OVER (PARTITION BY k ORDER BY v)",
+        "sum(w0) OVER (PARTITION BY k ORDER BY v ROWS UNBOUNDED PRECEDING)",
+    ],
 }
 """In place of aggregates: windows, whose hot key runs in slices. Only `auto` has them, with AQE."""
 NO_AGGREGATOR = ("split", "offgreedy", "hot", "hot-keys-only")
@@ -405,7 +409,7 @@ def end_of(spark: SparkSession, trial: Trial) -> tuple[str, str, str]:
         if kind in WINDOWS:
             spark.conf.set("spark.saltwise.enabled", str(not stock).lower())
             after.callback(spark.conf.unset, "spark.saltwise.enabled")
-            skewed = below.select("k", "v", *windows(kind))
+            skewed = with_windows(below, kind)
         else:
             grouped: Any = (
                 below.groupBy("k") if stock else skew_groupby(below, "k", strategy=strategy, partitions=7, hot=hot)
@@ -687,8 +691,11 @@ def executor_jvm() -> int:
     return pid
 
 
-def windows(kind: str) -> list[Column]:
-    return [F.expr(call).alias(f"w{i}") for i, call in enumerate(WINDOWS[kind])]
+def with_windows(rows: DataFrame, kind: str) -> DataFrame:
+    found = rows.select("k", "v")
+    for i, call in enumerate(WINDOWS[kind]):
+        found = found.withColumn(f"w{i}", F.expr(call))
+    return found
 
 
 def summed(rows: DataFrame) -> DataFrame:
@@ -701,7 +708,7 @@ def expected(spark: SparkSession, kind: str, few: int | None) -> list[tuple[Any,
     """Return Spark's own answer, of a query in which nothing is lost."""
     rows = skewed_rows(spark)
     if kind in WINDOWS:
-        return [*map(tuple, summed(rows.select("k", "v", *windows(kind))).collect())]
+        return [*map(tuple, summed(with_windows(rows, kind)).collect())]
     return sorted(map(tuple, rows.groupBy("k").agg(*map(F.expr, AGGREGATES[kind][:few])).collect()))
 
 

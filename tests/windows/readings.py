@@ -34,7 +34,7 @@ QUERIES = {
     "a filter": "sum(v) FILTER (WHERE t) OVER (ORDER BY x), count(*) FILTER (WHERE g > 2) OVER (ORDER BY x)",
     "a share of the total": "v / sum(v) OVER ()",
     "totals": "sum(v) OVER (), count(*) OVER (), max(s) OVER (), min(d) OVER (), avg(price * price * price) OVER (), "
-    "avg(v) OVER (), avg(price) FILTER (WHERE g > 2) OVER ()",
+    "avg(v) OVER (), avg(price) OVER ()",
     "totals beside running sums": f"sum(v) OVER (ORDER BY x {WHOLE}), sum(v) OVER (ORDER BY x), rank() OVER (ORDER BY x)",
     "totals below an order": "rank() OVER (ORDER BY x), v / sum(v) OVER (), count(g) OVER ()",
     "totals above an order": "max(s) OVER (), sum(v) OVER (ORDER BY x), rank() OVER (ORDER BY x)",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import pyspark.pandas as ps
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -285,6 +284,7 @@ def test_pandas_on_spark_gains_without_a_change_of_code(
         frame = session.table("readings").pandas_api(index_col="id")
         return getattr(frame[["v"]], call)().to_spark(index_col="n")
 
+    ps = pytest.importorskip("pyspark.pandas")
     # reset_index makes the default index. If that is to have no gaps, it takes a window.
     with ps.option_context("compute.default_index_type", "sequence"):
         assert "SkewWindow [" in agree.auto(called)
