@@ -41,7 +41,10 @@ FUNCTIONS = {
     "running max": "max(v) OVER ({keys} ORDER BY x)",
     "lag": "lag(v) OVER ({keys} ORDER BY x)",
     "moving average": "avg(d) OVER ({keys} ORDER BY x ROWS BETWEEN 3 PRECEDING AND 3 FOLLOWING)",
+    "sessions": "sum(IF(x - before > 1, 1, 0)) OVER ({keys} ORDER BY x)",
 }
+BEFORE = "(SELECT *, lag(x) OVER ({keys} ORDER BY x) AS before FROM t)"
+"""What sessions read: rows that have a window already."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +84,9 @@ def main() -> None:
     for over, share in SHARES.items():
         for name, function in FUNCTIONS.items():
             if set(given.only) <= {over, name}:
-                call = function.format(keys="" if over == "no PARTITION BY" else "PARTITION BY k")
-                query = f"SELECT id, {call} FROM t"
+                keys = "" if over == "no PARTITION BY" else "PARTITION BY k"
+                rows = BEFORE if name == "sessions" else "t"
+                query = f"SELECT id, {function} FROM {rows}".format(keys=keys)
                 found.append(cell(spark, f"{over}, {name}", query, share, given))
                 console.print(line(found[-1]), soft_wrap=True)
                 write_csv(given.out, [asdict(each) for each in found])
