@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from tests.windows.readings import FRAMES, ORDERS, QUERIES, READINGS, WHOLE, ends, over
 
+from saltwise.advise.advice import SLICED
+from saltwise.advise.application import PlanNode
+from saltwise.advise.fragments import functions_of
 from saltwise.spark.reports.explain import explain
 
 if TYPE_CHECKING:
@@ -274,6 +278,17 @@ def test_explain_says_that_a_window_runs_in_slices(spark: SparkSession) -> None:
     assert explain(spark, over(QUERIES["rank"])).reason == (
         "Rewritten: a window without PARTITION BY runs in slices, each on its own task."
     )
+
+
+@pytest.mark.classic("look at a plan")
+def test_advise_knows_the_functions_that_run_in_slices(spark: SparkSession) -> None:
+    found = set()
+    # A short frame may have any aggregate.
+    for calls in {**QUERIES, "short frames": "count(*) OVER (ORDER BY id)"}.values():
+        plan = spark.sql(over(calls))._jdf.queryExecution().sparkPlan().toString()
+        for line in re.findall(r"Window \[.*", plan):
+            found |= set(functions_of(PlanNode("Window", line, frozenset(), ())))
+    assert found == SLICED
 
 
 @pytest.mark.parametrize("call", ["cumsum", "cummax", "rank", "shift", "diff", "reset_index"])

@@ -39,7 +39,7 @@ LIST_FUNCTIONS = {"collect_list", "listagg"}
 """Functions whose result for a key is as large as all its states, so merging them in parts gains nothing."""
 SLICED = {
     *("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "count", "sum", "min", "max", "avg"),
-    *("lag", "lead", "first_value", "last_value", "nth_value"),
+    *("lag", "lead", "first_value", "last_value", "nth_value", "bit_and", "bit_or", "bit_xor"),
 }
 """Functions of a window that run in slices of its order."""
 NEAR = 100
