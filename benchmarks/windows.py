@@ -2,11 +2,11 @@
 
     python benchmarks/windows.py [--only WORD,...] [--rounds 3] [--rows 3200000] [--out FILE]
 
-A cell is a function and what it is over: no PARTITION BY, or keys of which one has 60 % or 30 % of the rows, or
-none has more than others. It runs by turns, with and without the toggle, on two cores and four files. Then each side
-runs once more over 64 files: of the stage with the most work, the tasks, the longest by the mean and the most rows by
-the mean, and the makespan of all tasks on 128 cores, stage by stage. Tasks on 128 cores are short here, so rows tell
-more than their times do.
+A cell is a function and what it is over: no PARTITION BY, over rows of files or of a join, or keys of which one has 60
+% or 30 % of the rows, or none has more than others. It runs by turns, with and without the toggle, on two cores and
+four files. Then each side runs once more over 64 files: of the stage with the most work, the tasks, the longest by the
+mean and the most rows by the mean, and the makespan of all tasks on 128 cores, stage by stage. Tasks on 128 cores are
+short here, so rows tell more than their times do.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from saltwise.spark.session import confs as with_confs
 KEYS = 5_000
 FILES = 4
 MANY_FILES = 64
-SHARES = {"no PARTITION BY": 0.0, "uniform": 0.0, "30 %": 0.3, "60 %": 0.6}
+SHARES = {"no PARTITION BY": 0.0, "a join": 0.0, "uniform": 0.0, "30 %": 0.3, "60 %": 0.6}
 """What a window is over, and the share of the rows that one key has."""
 FUNCTIONS = {
     "share of the total": "v / sum(v) OVER ({keys})",
@@ -45,6 +45,9 @@ FUNCTIONS = {
 }
 BEFORE = "(SELECT *, lag(x) OVER ({keys} ORDER BY x) AS before FROM t)"
 """What sessions read: rows that have a window already."""
+JOIN = "(SELECT t.* FROM t JOIN keys USING (k))"
+OVER_JOIN = ("share of the total", "row_number", "running sum", "lag")
+"""The functions over the rows of a join, without PARTITION BY."""
 
 
 @dataclass(frozen=True)
@@ -80,12 +83,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS / "windows.csv")
     given = parser.parse_args()
     spark = session(spark__sql__adaptive__enabled="true", spark__sql__shuffle__partitions="16")
+    spark.range(KEYS).toDF("k").createOrReplaceTempView("keys")
     found = []
     for over, share in SHARES.items():
         for name, function in FUNCTIONS.items():
-            if set(given.only) <= {over, name}:
-                keys = "" if over == "no PARTITION BY" else "PARTITION BY k"
-                rows = BEFORE if name == "sessions" else "t"
+            if set(given.only) <= {over, name} and (over != "a join" or name in OVER_JOIN):
+                keys = "" if over in ("no PARTITION BY", "a join") else "PARTITION BY k"
+                rows = BEFORE if name == "sessions" else JOIN if over == "a join" else "t"
                 query = f"SELECT id, {function} FROM {rows}".format(keys=keys)
                 found.append(cell(spark, f"{over}, {name}", query, share, given))
                 console.print(line(found[-1]), soft_wrap=True)

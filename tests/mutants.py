@@ -273,8 +273,8 @@ MUTANTS = [
     Mutant(
         "slices-are-gathered-for-the-window-above",
         f"{PLUGIN}/window/SliceWindows.scala",
-        "staying(idOf(window)) || !WindowReasons.shares(window)",
-        "staying(idOf(window))",
+        "WindowReasons.shares(window) && !staying(idOf(window))",
+        "!staying(idOf(window))",
         ("windows/test_shared_slices.py",),
     ),
     Mutant(

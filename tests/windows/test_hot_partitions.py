@@ -129,6 +129,27 @@ def test_where_an_operator_above_needs_rows_by_key_they_stay(ran: Ran, query: st
     assert "SkewWindow [" not in ran(query)
 
 
+@pytest.mark.parametrize("name", ["all ranks", "totals", "totals below an order", "near rows beside ranks", "ranges"])
+def test_the_rows_of_a_join_have_one_key_where_there_is_none(ran: Ran, name: str) -> None:
+    plan = ran(over(QUERIES[name], "(SELECT a.* FROM readings a JOIN readings b USING (id))"))
+    assert "slices of 1 keys" in plan or "slices of a range of hot keys" in plan
+
+
+def test_the_rows_of_an_aggregate_have_one_key_where_there_is_none(ran: Ran) -> None:
+    groups = "(SELECT x AS id, count(*) AS n, max(v) AS v FROM readings GROUP BY x)"
+    assert "slices of 1 keys" in ran(over("rank() OVER (ORDER BY n), sum(v) OVER (ORDER BY n)", groups))
+
+
+def test_the_rows_of_a_join_are_not_shuffled_for_each_of_two_orders(agree: Agree) -> None:
+    """The row numbers of rows that tie would depend on the run, and other tasks might see those of another run."""
+    rows = "(SELECT a.* FROM readings a JOIN readings b USING (id))"
+    plan = agree.auto(
+        f"SELECT sum(m - n), sum(n) FROM ({over('row_number() OVER (ORDER BY x, id) AS n, rank() OVER (ORDER BY id) AS m', rows)})"
+    )
+    assert "a window above it needs all rows in one task" in plan
+    assert plan.count("SinglePartition") == 2
+
+
 def test_keys_that_are_not_hot_stay_whole(ran: Ran) -> None:
     assert "SkewWindow [" not in ran(over("rank() OVER (PARTITION BY id % 300 ORDER BY x)"))
 

@@ -48,7 +48,9 @@ object SliceWindows extends Rule[LogicalPlan] {
             else window.child match {
               case SharedSlices.InSlices(slice, n, rows) if sharing(idOf(window)) =>
                 goingOn(window, slice, n, rows)
-              case _ => WindowReasons.ofOwnSlices(window).fold(inSlices(window))(left(window, _))
+              case _ => WindowReasons.ofOwnSlices(window).fold(inSlices(window)) { reason =>
+                OneKey(window).fold(left(window, reason))(Project(window.output, _))
+              }
             }
           }
       }
@@ -67,15 +69,18 @@ object SliceWindows extends Rule[LogicalPlan] {
 
   /**
    * The windows without PARTITION BY that share the slices of one below, and those below one that
-   * cannot: for that one, a single task would have to sort the rows of all slices again.
+   * cannot. For that one, a single task would have to sort the rows of all slices again. If it has
+   * another order, it sorts them anyway, and nothing is lost unless the slices cost a shuffle.
    */
   private def sharingAndStaying(plan: LogicalPlan): (Set[ExprId], Set[ExprId]) = {
     var (sharing, staying) = (Set.empty[ExprId], Set.empty[ExprId])
     plan.foreach {
       case window: Window if window.partitionSpec.isEmpty =>
-        SharedSlices.below(window).filter(SharedSlices.haveSameSlices(window, _)).foreach { below =>
-          if (staying(idOf(window)) || !WindowReasons.shares(window)) staying += idOf(below)
-          else sharing += idOf(window)
+        SharedSlices.below(window).foreach { below =>
+          val shares = WindowReasons.shares(window) && !staying(idOf(window))
+          if (shares) sharing += idOf(window)
+          else if (SharedSlices.haveSameSlices(window, below) ||
+              WindowReasons.ofOwnSlices(below).isDefined) staying += idOf(below)
         }
       case _ =>
     }

@@ -18,7 +18,8 @@ private[window] object WindowReasons extends SQLConfHelper {
     NativeEngine.running(conf).isEmpty
 
   /** Why a window has to stay as it is; None if it may run in slices. */
-  def of(window: Window): Option[String] = if (shares(window)) None else ofOwnSlices(window)
+  def of(window: Window): Option[String] =
+    if (shares(window)) None else ofOwnSlices(window).filter(_ => OneKey(window).isEmpty)
 
   /** Why a window cannot have slices of its own. */
   def ofOwnSlices(window: Window): Option[String] = {
@@ -85,8 +86,8 @@ private[window] object WindowReasons extends SQLConfHelper {
     values.forall(_.deterministic) && StableColumns.sameStableRows(rows) &&
       AttributeSet(values).subsetOf(StableColumns(rows))
 
-  /** Why a window stays that is below another one over the same order. */
-  val TaskAbove = "a window above it, over the same order, needs all rows in one task"
+  /** Why a window stays that is below another one. */
+  val TaskAbove = "a window above it needs all rows in one task"
 
   private val OtherFunctions =
     "a function of this window cannot go on where the rows of another task ended"
