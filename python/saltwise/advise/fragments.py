@@ -25,6 +25,9 @@ _ORDER = (" NULLS FIRST", " NULLS LAST")
 _NUMBER = re.compile(r", ?(\d{1,9})\)")
 """The number of partitions of an exchange. It stands behind the keys."""
 _COMPUTED = "_groupingexpression#"
+_OVER = " windowspecdefinition("
+_CONDITION = re.compile(r" FILTER \(WHERE .*\)$", re.DOTALL)
+_NAME = re.compile(r"\w+")
 
 
 class Kind(Enum):
@@ -174,9 +177,29 @@ def functions_of(node: PlanNode) -> list[str]:
     >>> text = "HashAggregate(keys=[k#1], functions=[collect_list(v#2, 0, 0), max(upper(v#2)) FILTER (WHERE c#3)])"
     >>> functions_of(PlanNode("HashAggregate", text, frozenset(), ()))
     ['collect_list', 'max']
+    >>> text = "Window [MakeDecimal(sum(UnscaledValue(v#2)) windowspecdefinition(k#1, x#3 ASC),17,2) AS s#4], [k#1]"
+    >>> functions_of(PlanNode("Window", text, frozenset(), ()))
+    ['sum']
     """
+    if kind_of(node) is Kind.WINDOW and _OVER in node.text:
+        calls = _functions(node).split(_OVER)[:-1]
+        return [_last_call(_CONDITION.sub("", call)) for call in calls]
     # Arguments and FILTER (WHERE ...) follow a name.
     return [re.split(r"[\s(]", call, maxsplit=1)[0] for call in split(_functions(node))]
+
+
+def _last_call(text: str) -> str:
+    """Return the name of the call that ends a text.
+
+    >>> _last_call("upper(lag(v#1, -1, (a#2 + 1))")
+    'lag'
+    """
+    depth = 0
+    for i in range(len(text) - 1, -1, -1):
+        depth += (text[i] == ")") - (text[i] == "(")
+        if depth == 0:
+            return _NAME.findall(text[:i])[-1]
+    return text
 
 
 def columns_read_by(node: PlanNode) -> frozenset[str]:
