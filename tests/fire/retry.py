@@ -407,8 +407,10 @@ def end_of(spark: SparkSession, trial: Trial) -> tuple[str, str, str]:
             after.callback(rows.unpersist)
         below = rows.withColumn("k", through(losing)("k")) if lost in BELOW else rows
         if kind in WINDOWS:
-            spark.conf.set("spark.saltwise.enabled", str(not stock).lower())
-            after.callback(spark.conf.unset, "spark.saltwise.enabled")
+            # Two cores leave windows above windows alone.
+            for conf, value in (("saltwise.enabled", str(not stock).lower()), ("sql.leafNodeDefaultParallelism", "3")):
+                spark.conf.set(f"spark.{conf}", value)
+                after.callback(spark.conf.unset, f"spark.{conf}")
             skewed = with_windows(below, kind)
         else:
             grouped: Any = (

@@ -38,7 +38,13 @@ def readings(spark: SparkSession, with_conf: WithConf, tmp_path_factory: pytest.
     path = str(tmp_path_factory.mktemp("readings"))
     spark.sql(READINGS).write.mode("overwrite").parquet(path)
     spark.read.parquet(path).createOrReplaceTempView("readings")
-    with with_conf({"spark.saltwise.auto.smallInput": 0, "spark.sql.adaptive.coalescePartitions.enabled": False}):
+    confs = {
+        "spark.saltwise.auto.smallInput": 0,
+        "spark.sql.adaptive.coalescePartitions.enabled": False,
+        # Two cores leave stacks alone.
+        "spark.sql.leafNodeDefaultParallelism": 3,
+    }
+    with with_conf(confs):
         yield
     spark.catalog.dropTempView("readings")
 
@@ -67,6 +73,11 @@ def test_a_window_below_one_that_needs_one_task_stays_there(agree: Agree) -> Non
     assert "a window above it needs all rows in one task" in plan
     assert "SkewWindow [" not in plan
     assert plan.count("Exchange") == 1
+
+
+def test_two_cores_do_not_shuffle_twice(agree: Agree, with_conf: WithConf) -> None:
+    with with_conf({"spark.sql.leafNodeDefaultParallelism": 2}):
+        assert "SkewWindow [" not in agree.auto(SESSIONS.format(keys="") + " -- two cores")
 
 
 def test_rows_that_may_differ_when_a_task_runs_again_are_not_shared(agree: Agree) -> None:

@@ -41,9 +41,12 @@ private[window] object WindowReasons extends SQLConfHelper {
     else None
   }
 
-  /** Whether a window can go on in the slices of the one below ([[SharedSlices]]). */
+  /**
+   * Whether a window can go on in the slices of the one below ([[SharedSlices]]). That takes a
+   * second shuffle, which two cores do not win back.
+   */
   def shares(window: Window): Boolean =
-    window.orderSpec.nonEmpty && carried(window).isDefined && !sortsTwice(window) &&
+    window.orderSpec.nonEmpty && carried(window).isDefined && cores > 2 &&
       SharedSlices.keepsOrder && SharedSlices.below(window).exists { below =>
         SharedSlices.haveSameSlices(window, below) && carried(below).isDefined &&
           (shares(below) || ofOwnSlices(below).isEmpty && repeats(below.child.output, below.child))
