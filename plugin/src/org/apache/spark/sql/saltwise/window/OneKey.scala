@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{Project, Window}
 /**
  * Gives all rows of a window without PARTITION BY one key, where a pass over its order would
  * compute them a second time. So they are shuffled once, the exchange samples them, and
- * [[SliceHotKeys]] sends them to their slices.
+ * [[SliceHotKeys]] sends them to their slices. Two cores do not win the second shuffle back.
  *
  * {{{
  *   SELECT x, rank() OVER (ORDER BY x) AS r FROM t JOIN s USING (k)
@@ -21,6 +21,7 @@ private[window] object OneKey extends SQLConfHelper {
   /** The window with a key; None if that does not help. */
   def apply(window: Window): Option[Window] =
     if (window.partitionSpec.nonEmpty || !conf.adaptiveExecutionEnabled) None
+    else if (WindowReasons.cores < 3) None
     // Stock Spark runs both in one task. If a task of the lower one ran again, it could number rows
     // that tie in another way, and only some tasks of the upper one would see that.
     else if (SharedSlices.below(window).isDefined) None

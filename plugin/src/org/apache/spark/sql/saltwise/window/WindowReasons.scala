@@ -46,7 +46,7 @@ private[window] object WindowReasons extends SQLConfHelper {
    * second shuffle, which two cores do not win back.
    */
   def shares(window: Window): Boolean =
-    window.orderSpec.nonEmpty && carried(window).isDefined && cores > 2 &&
+    window.orderSpec.nonEmpty && carried(window).isDefined && cores >= 3 &&
       SharedSlices.keepsOrder && SharedSlices.below(window).exists { below =>
         SharedSlices.haveSameSlices(window, below) && carried(below).isDefined &&
           (shares(below) || ofOwnSlices(below).isEmpty && repeats(below.child.output, below.child))
