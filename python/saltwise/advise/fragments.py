@@ -198,7 +198,7 @@ def _last_call(text: str) -> str:
     for i in range(len(text) - 1, -1, -1):
         depth += (text[i] == ")") - (text[i] == "(")
         if depth == 0:
-            return _NAME.findall(text[:i])[-1]
+            return str(_NAME.findall(text[:i])[-1])
     return text
 
 
