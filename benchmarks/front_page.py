@@ -1,22 +1,20 @@
 """Puts figures from results/ on the first pages, README.md and docs/index.md: where Saltwise wins, and where it loses.
 
-    python benchmarks/front_page.py [--check]
+    python benchmarks/front_page.py
 
-It writes between two comments in each page. The site's page also gets the README's table of what Saltwise helps. With
---check the pages stay as they are, and the exit code is 1 if one is out of date. Nothing here needs Spark.
+It writes between two comments in each page. The site's page also gets the README's table of what Saltwise helps.
+Nothing here needs Spark.
 """
 
 from __future__ import annotations
 
-import argparse
-import csv
 import re
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from tables import RESULTS, rows_of
+
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "benchmarks" / "results"
 README = ROOT / "README.md"
 SITE = ROOT / "docs" / "index.md"
 HELPS = re.compile(r"^\| your query \|.*?(?=\n\n)", re.DOTALL | re.MULTILINE)
@@ -33,19 +31,9 @@ WINS = {
 HEAD = "| query | Spark | Saltwise | Spark, 128 cores | Saltwise, 128 cores |\n|---|---|---|---|---|\n"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--check", action="store_true")
-    check = parser.parse_args().check
-    late = []
-    for page, after in pages().items():
-        if page.read_text() != after:
-            late.append(page.relative_to(ROOT))
-            if not check:
-                page.write_text(after)
-    if check and late:
-        print(f"Out of date: {' and '.join(map(str, late))}. Run python benchmarks/front_page.py")
-    return int(check and bool(late))
+def main() -> None:
+    for page, text in pages().items():
+        page.write_text(text)
 
 
 def pages() -> dict[Path, str]:
@@ -76,12 +64,7 @@ def table() -> str:
 
 
 def cell_of(file: str, name: str) -> Mapping[str, str]:
-    return next(row for row in rows_of(file) if row["cell"] == name)
-
-
-def rows_of(file: str) -> list[dict[str, str]]:
-    with (RESULTS / f"{file}.csv").open(newline="") as lines:
-        return list(csv.DictReader(lines))
+    return next(row for row in rows_of(RESULTS / f"{file}.csv") if row["cell"] == name)
 
 
 def row(called: str, cell: Mapping[str, str]) -> str:
@@ -98,7 +81,7 @@ def row(called: str, cell: Mapping[str, str]) -> str:
 
 def loss() -> str:
     """Return a sentence about the cell of orders.csv where Saltwise loses most."""
-    worst = max(rows_of("orders"), key=lambda cell: float(cell["ratio"]) - 2 * float(cell["error"]))
+    worst = max(rows_of(RESULTS / "orders.csv"), key=lambda cell: float(cell["ratio"]) - 2 * float(cell["error"]))
     order, keys, _, function, _ = worst["cell"].split(", ")
     return (
         f"It loses where nothing is skewed and rows suit Spark's sort: `{function}` over rows that come {order}, of "
@@ -107,4 +90,4 @@ def loss() -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
-from tests.windows.readings import ORDERS, QUERIES, READINGS, over
+from tests.windows.readings import ORDERS, QUERIES, over
 
 if TYPE_CHECKING:
     from tests.agree import Agree, WithConf
@@ -27,13 +27,9 @@ MANY_TASKS = {
 
 
 @pytest.fixture(scope="module", autouse=True)
-def readings(spark: SparkSession, with_conf: WithConf, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    path = str(tmp_path_factory.mktemp("readings"))
-    spark.sql(READINGS).write.mode("overwrite").parquet(path)
-    spark.read.parquet(path).createOrReplaceTempView("readings")
+def sliced(readings: None, with_conf: WithConf) -> Iterator[None]:
     with with_conf(MANY_TASKS):
         yield
-    spark.catalog.dropTempView("readings")
 
 
 @pytest.fixture

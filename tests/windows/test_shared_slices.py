@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.sql import SparkSession
-from tests.windows.readings import READINGS
 
 if TYPE_CHECKING:
     from tests.agree import Agree, WithConf
@@ -34,10 +32,7 @@ STACKS = {
 
 
 @pytest.fixture(scope="module", autouse=True)
-def readings(spark: SparkSession, with_conf: WithConf, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    path = str(tmp_path_factory.mktemp("readings"))
-    spark.sql(READINGS).write.mode("overwrite").parquet(path)
-    spark.read.parquet(path).createOrReplaceTempView("readings")
+def sliced(readings: None, with_conf: WithConf) -> Iterator[None]:
     confs = {
         "spark.saltwise.auto.smallInput": 0,
         "spark.sql.adaptive.coalescePartitions.enabled": False,
@@ -46,7 +41,6 @@ def readings(spark: SparkSession, with_conf: WithConf, tmp_path_factory: pytest.
     }
     with with_conf(confs):
         yield
-    spark.catalog.dropTempView("readings")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from tests.windows.readings import FRAMES, ORDERS, QUERIES, READINGS, WHOLE, ends, over
+from tests.windows.readings import FRAMES, ORDERS, QUERIES, WHOLE, ends, over
 
 from saltwise.advise.advice import SLICED
 from saltwise.advise.application import PlanNode
@@ -25,14 +25,10 @@ EVERYWHERE = {"lag and lead", "short frames", "row_number", "all ranks", "a runn
 
 
 @pytest.fixture(scope="module", autouse=True)
-def readings(spark: SparkSession, with_conf: WithConf, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    path = str(tmp_path_factory.mktemp("readings"))
-    spark.sql(READINGS).write.mode("overwrite").parquet(path)
-    spark.read.parquet(path).createOrReplaceTempView("readings")
+def sliced(readings: None, with_conf: WithConf) -> Iterator[None]:
     # Two cores leave dense_rank alone.
     with with_conf({"spark.saltwise.auto.smallInput": 0, "spark.sql.leafNodeDefaultParallelism": 3}):
         yield
-    spark.catalog.dropTempView("readings")
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ private[window] object OneKey extends SQLConfHelper {
   /** The window with a key; None if that does not help. */
   def apply(window: Window): Option[Window] =
     if (window.partitionSpec.nonEmpty || !conf.adaptiveExecutionEnabled) None
-    else if (WindowReasons.cores < 3) None
+    else if (WindowReasons.hasTwoCores) None
     // Stock Spark runs both in one task. If a task of the lower one ran again, it could number rows
     // that tie in another way, and only some tasks of the upper one would see that.
     else if (SharedSlices.below(window).isDefined) None

@@ -46,7 +46,7 @@ private[window] object WindowReasons extends SQLConfHelper {
    * second shuffle, which two cores do not win back.
    */
   def shares(window: Window): Boolean =
-    window.orderSpec.nonEmpty && carried(window).isDefined && cores >= 3 &&
+    window.orderSpec.nonEmpty && carried(window).isDefined && !hasTwoCores &&
       SharedSlices.keepsOrder && SharedSlices.below(window).exists { below =>
         SharedSlices.haveSameSlices(window, below) && carried(below).isDefined &&
           (shares(below) || ofOwnSlices(below).isEmpty && repeats(below.child.output, below.child))
@@ -64,6 +64,9 @@ private[window] object WindowReasons extends SQLConfHelper {
   def cores: Int = conf.getConf(SQLConf.LEAF_NODE_DEFAULT_PARALLELISM)
     .getOrElse(SparkSession.active.sparkContext.defaultParallelism)
 
+  /** Two cores or one: they win back neither a second sort nor a second shuffle. */
+  def hasTwoCores: Boolean = cores < 3
+
   private def carried(window: Window): Option[Carried] =
     CarriedFunctions(window.windowExpressions, window.orderSpec, window.child.output)
       .map(_.carried)
@@ -72,7 +75,7 @@ private[window] object WindowReasons extends SQLConfHelper {
     if (window.windowExpressions.exists(_.exists(CarriedFunctions.addsFloats))) Floats
     else OtherFunctions
 
-  private def sortsTwice(window: Window): Boolean = window.orderSpec.nonEmpty && cores < 3 &&
+  private def sortsTwice(window: Window): Boolean = window.orderSpec.nonEmpty && hasTwoCores &&
     window.windowExpressions.exists(_.exists(_.isInstanceOf[DenseRank]))
 
   /** Why the rows of a window without PARTITION BY should not be read twice. */
