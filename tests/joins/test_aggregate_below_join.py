@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -200,6 +200,24 @@ def test_without_adaptive_execution_the_answers_are_the_same(agree: Agree, with_
 def test_nothing_is_combined_below_a_join_with(spark: SparkSession, with_conf: WithConf, conf: dict[str, Any]) -> None:
     with with_conf(conf):
         assert not combined_by_auto(spark, QUERIES["a column of the other side"][0], with_conf)
+
+
+@pytest.mark.parametrize(
+    ("key", "waiting", "combined_rows"),
+    [
+        pytest.param("xxhash64(id)", 2 * 4096, 0, id="all distinct"),
+        pytest.param("id % 5000", 2 * 36_000, 2 * 35_000, id="in turn"),
+        pytest.param("IF(id % 2 = 0, 7, xxhash64(id))", 2 * 4096, 2 * 18_000, id="one of them hot"),
+    ],
+)
+def test_rows_wait_below_a_join_only_where_the_first_ones_share_keys(
+    agree: Agree, metric_that_ran: Callable[[str], int], key: str, waiting: int, combined_rows: int
+) -> None:
+    rows = f"(SELECT {key} AS k, id % 9 AS v FROM range(0, 80000, 1, 2))"
+    agree.auto(f"SELECT c, sum(v), count(*) FROM {rows} l JOIN shops ON l.k = shops.k GROUP BY c")
+    assert metric_that_ran("rows") == 80_000
+    assert metric_that_ran("rows taken as all") == pytest.approx(waiting, rel=0.1)
+    assert metric_that_ran("rows combined") == pytest.approx(combined_rows, rel=0.15)
 
 
 # Stock Spark never computes these for the rows of key 7, which meet no shop.

@@ -130,11 +130,11 @@ private final class CombineIterator(
   /** Takes rows until something is to be sent. */
   private def takeRows(): Unit = {
     leavingEntries = Iterator.empty
-    while (readyRow == null && sendingBucket == NotSending && leavingEntries.isEmpty &&
-        !memory.scarce && !states.needMemory && delayed == null && in.hasNext) {
+    do {
       rows += 1
       take(in.next().asInstanceOf[UnsafeRow])
-    }
+    } while (readyRow == null && sendingBucket == NotSending && leavingEntries.isEmpty &&
+        !memory.scarce && !states.needMemory && delayed == null && in.hasNext)
   }
 
   private def take(row: UnsafeRow): Unit = if (failed > MaxFailed) readyRow = row else {
@@ -145,7 +145,10 @@ private final class CombineIterator(
     else {
       sample.see(hash)
       if (batchSize.rows == BatchSize.None) pass(hash, row) else join(hash, row)
-      if (sample.rows >= decideAfter && sample.rows % HalfLife == 0) decide()
+      if (sample.rows % FirstLook == 0) {
+        if (sample.rows < decideAfter) { if (belowJoin) guess() }
+        else if (sample.rows % HalfLife == 0) decide()
+      }
     }
   }
 
@@ -188,6 +191,12 @@ private final class CombineIterator(
   private def combined(entry: Entry, n: Int): Unit = {
     states.combined(entry, n)
     combinedRows += n
+  }
+
+  /** Decides whether rows wait until the sample knows more. */
+  private def guess(): Unit = if (costs != null) {
+    batchSize.guess()
+    if (batchSize.rows == BatchSize.None && waitingRows > 0) look(leaves = true)
   }
 
   /** Decides how many rows wait from now on. */

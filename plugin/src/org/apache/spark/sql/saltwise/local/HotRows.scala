@@ -14,13 +14,13 @@ private[local] final class HotRows {
   /** Counts a row whose key has this hash, and returns whether the key has so many rows. */
   def see(hash: Long, least: Int): Boolean = {
     val slot = (hash >>> 32).toInt & (Slots - 1)
-    if (hashes(slot) == hash) counts(slot) += 1
-    else if (counts(slot) > 0) counts(slot) -= 1
-    else {
-      hashes(slot) = hash
-      counts(slot) = 1
-    }
-    val isHot = hashes(slot) == hash && counts(slot) >= least
+    // Where no key is hot, each second row takes a slot. Nobody could predict a branch, so the
+    // slot is written in any case.
+    val known = hashes(slot)
+    val left = counts(slot) + (if (known == hash) 1 else -1)
+    hashes(slot) = if (left < 0) hash else known
+    counts(slot) = if (left < 0) 1 else left
+    val isHot = left >= least && known == hash
     if (isHot) counts(slot) = 0
     isHot
   }

@@ -71,6 +71,9 @@ private[local] final class KeySample {
   /** The share of the rows of the last half-life whose keys had not been seen before. */
   def newShare: Double = lastNewRows.toDouble / math.max(1, lastAllRows)
 
+  /** The same share of the half-life that goes on. */
+  def newShareNow: Double = newRows.toDouble / math.max(1, allRows)
+
   /** An estimate of the number of keys so far. */
   def distinct: Double = keys.toDouble * (mask + 1)
 
