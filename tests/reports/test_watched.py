@@ -66,6 +66,7 @@ def test_the_tab_says_what_ran_and_what_did_not(application: tuple[dict[str, Any
         "Spark's own plan; with mode=on: auto: a key with too many rows for one task runs in slices",
     ) in ran
     assert ("SkewWindow", "slices") in ran
+    assert ("Window", "Spark's own plan: its keys were sampled, and none needs slices") in ran
     assert ("FlatMapGroupsInPandas", by_placement) in ran
     decided = r"auto: all keys combined in 100 % of the rows, 2\d\d rows a state, \d+\.\d MB less to send"
     assert any(re.fullmatch(decided, what) for _, what in ran)
@@ -91,7 +92,7 @@ def test_the_tab_knows_what_is_done_around_joins(application: tuple[dict[str, An
 
 def test_a_skewed_worker_shows_as_one(application: tuple[dict[str, Any], Path]) -> None:
     found, _ = application
-    windows = [row for row in cells(found["page"]) if len(row) == 10 and row[1].startswith("Window")]
+    windows = [row for row in cells(found["page"]) if len(row) == 10 and row[1].startswith("Window by k")]
     assert windows
     for row in windows:
         assert row[4] == f"{ROWS:,}"
@@ -103,7 +104,7 @@ def test_each_operator_has_a_verdict_and_says_what_it_counts(application: tuple[
     found, _ = application
     rows = [row for row in cells(found["page"]) if len(row) == 10]
     verdict = (
-        r"even(: Spark combines the rows of a key before)?|short: its longest task took \d+ ms"
+        r"(nearly )?even(: Spark combines the rows of a key before|, about \d+\.\d s to gain)?|short: its longest task took \d+ ms"
         r"|it shares the tasks of what is below it|cannot tell: it failed before a task ended"
         r"|skewed: one task has \d+\.\d s of \d+\.\d s, about \d+\.\d s to gain"
     )

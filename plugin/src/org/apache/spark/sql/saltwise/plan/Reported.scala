@@ -66,6 +66,9 @@ trait ReportedPartitioning {
   def sentBy: String
 }
 
+/** The partitioning of an exchange that samples the keys of a window. */
+trait ReportedSample
+
 /** An operator that reads some partitions of an exchange. */
 trait ReportedRead extends SparkPlan {
   def read: SparkPlan

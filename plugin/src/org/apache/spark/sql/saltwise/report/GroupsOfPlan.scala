@@ -12,7 +12,8 @@ import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange._
 import org.apache.spark.sql.execution.window.WindowExec
 import org.apache.spark.sql.saltwise.plan.{
-  Reported, ReportedJoin, ReportedOperator, ReportedPartitioning, ReportedRead, ReportedSlices}
+  Reported, ReportedJoin, ReportedOperator, ReportedPartitioning, ReportedRead, ReportedSample,
+  ReportedSlices}
 import org.apache.spark.sql.saltwise.sketch.HotKeysSeen.HotKey
 
 /**
@@ -88,6 +89,7 @@ private[report] final case class GroupsOfPlan(
 
 private[saltwise] object GroupsOfPlan {
   private val InSlices = "slices"
+  private val NoSlices = "its keys were sampled, and none needs slices"
 
   def of(plan: SparkPlan): Seq[GroupsOfPlan] = {
     // A subquery may be in a plan twice, but runs once. The branches with and without slices belong
@@ -169,12 +171,13 @@ private[saltwise] object GroupsOfPlan {
     val under = shuffled.toSeq.flatMap(rows => below(rows.children))
     val combined = under.collectFirst { case operator: ReportedOperator => operator }
     val left = (above ++ under).collectFirst { case Reported.LeftAlone(why, _) => why }
+    val whole = exchange.map(_.outputPartitioning).collect { case _: ReportedSample => NoSlices }
     GroupsOfPlan(
       node,
       shuffled,
       combined,
       combined.map(_.options.strategy.name).orElse(shuffled.flatMap(strategyOf)).getOrElse(""),
-      reason.orElse(left).getOrElse(""))
+      reason.orElse(left).orElse(whole).getOrElse(""))
   }
 
   private def strategyOf(exchange: ShuffleExchangeLike): Option[String] =

@@ -147,6 +147,7 @@ private[report] object AllGroupsPage {
         s"${seconds(group.toGain)} to gain"
     } else if (group.receivedStates) "even: Spark combines the rows of a key before"
     else if (group.longest < Little) s"short: its longest task took ${group.longest} ms"
+    else if (group.toGain >= Little) s"nearly even, about ${seconds(group.toGain)} to gain"
     else "even"
 
   private def seconds(millis: Long): String = f"${millis / 1000.0}%.1f s"

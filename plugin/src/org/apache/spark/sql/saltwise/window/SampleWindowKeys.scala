@@ -13,6 +13,7 @@ import org.apache.spark.sql.execution.exchange.{ENSURE_REQUIREMENTS, ShuffleExch
 import org.apache.spark.sql.execution.window.WindowExec
 import org.apache.spark.sql.saltwise.OrStock
 import org.apache.spark.sql.saltwise.compat.SparkCompat
+import org.apache.spark.sql.saltwise.plan.ReportedSample
 import org.apache.spark.sql.saltwise.window.OrderSample.WeightedRows
 import org.apache.spark.sql.types.DataType
 
@@ -74,7 +75,7 @@ final class SampledPartitioning(
     n: Int,
     val order: Seq[SortOrder],
     val samples: OfTasks[WeightedRows])
-  extends HashPartitioning(keys, n) {
+  extends HashPartitioning(keys, n) with ReportedSample {
 
   /** The partition that a row of keys is sent to. */
   def partitionOf(key: InternalRow): Int = {
