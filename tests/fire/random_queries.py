@@ -768,7 +768,8 @@ def main(makes: type[Generator] = Generator) -> int:
     for first in range(given.first, end, BLOCK):
         found, wrong = check(spark, given.seed, range(first, min(first + BLOCK, end)), makes=makes)
         counts.update(found)
-        print("".join(f"{text}\n\n" for text in wrong), end="", file=sys.stderr, flush=True)
+        wrong.append(f"{min(first + BLOCK, end) - given.first} of {given.queries}, {counts['different']} differ")
+        print("\n\n".join(wrong), file=sys.stderr, flush=True)
     print(json.dumps({**counts, "seed": given.seed, "first": given.first, "spark": spark.version}))
     spark.stop()
     return int(counts["different"] > 0 or counts["refused"] > MAX_REFUSED * counts["queries"])

@@ -191,7 +191,9 @@ def test_a_spark_that_runs_with_the_jar_but_without_the_extension_is_refused(mon
     builder = SparkSession.builder
     with pytest.raises(SaltwiseError) as error:
         saltwise.configure(builder)
-    assert str(error.value).startswith("Spark is running already and reads spark.jars and spark.sql.extensions only ")
+    assert str(error.value).startswith(
+        "This process has started Spark already, which reads spark.jars and spark.sql.extensions only "
+    )
     assert str(error.value).endswith(f" --jars {jar_path()} --conf spark.sql.extensions=x.Y,{EXTENSION}.")
     assert builder._options == {}
 
@@ -264,7 +266,7 @@ def test_configure_after_spark_has_started_says_what_to_do() -> None:
         [sys.executable, "-c", TOO_LATE], env=dict(os.environ), capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines()[-1] == (
-        "Spark is running already and reads spark.jars and spark.sql.extensions only when it starts: call "
+        "This process has started Spark already, which reads spark.jars and spark.sql.extensions only when it starts: call "
         "saltwise.configure before the first session of this process (in a notebook: restart the kernel), or "
         f"start Spark with --jars {jar_path()} --conf spark.sql.extensions={EXTENSION}."
     )

@@ -166,7 +166,7 @@ def test_a_session_without_the_extension_is_told_how_to_get_it(
 def test_configuring_a_spark_that_runs_already_is_refused(without_plugin: dict[str, Any]) -> None:
     assert without_plugin["configure"] == [
         "SaltwiseError",
-        "Spark is running already and reads spark.jars and spark.sql.extensions only when it starts: call "
+        "This process has started Spark already, which reads spark.jars and spark.sql.extensions only when it starts: call "
         "saltwise.configure before the first session of this process (in a notebook: restart the kernel), or "
         f"start Spark with --jars {saltwise.jar_path()} --conf spark.sql.extensions={EXTENSION}.",
     ]

@@ -69,7 +69,7 @@ def test_the_reason_says_what_was_rewritten_and_what_was_left_alone(
         (
             "t.v % 3, sum(s.v)",
             "Rewritten: map tasks combine rows where that pays, and send the others as they are, below the join, by k.\n"
-            "Left alone: rows are combined below the join, and the map side already combines their states.",
+            "Left alone: its rows are combined below the join, so nothing is left to do here.",
         ),
         (
             "t.k, sum(s.v * t.v)",

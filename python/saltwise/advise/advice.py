@@ -211,7 +211,7 @@ def _runs_in_slices(window: PlanNode) -> bool:
 
 def _if_floats(window: PlanNode) -> str:
     adds = {"sum", "avg"} & set(functions_of(window))
-    return ", if it adds floats with spark.saltwise.window.floats=true" if adds else ""
+    return " (for sums of floats, also set spark.saltwise.window.floats=true)" if adds else ""
 
 
 def _join(node: PlanNode, read: Read, conf: Conf, sizes: Sequence[int]) -> Change:

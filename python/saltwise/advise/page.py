@@ -96,10 +96,13 @@ def _place(finding: Finding) -> str:
 
 def _section(i: int, finding: Finding) -> str:
     figures = finding.figures
-    sentences = [
+    of_tasks = [
         f"{counted(figures.tasks, 'task')}: the slowest took {figures.slowest:.1f} s, "
         f"the median {figures.median:.1f} s.",
         f"The slowest read {figures.rows:.1f} times the rows of the others, and {figures.bytes:.1f} times their bytes.",
+    ]
+    sentences = [
+        *(of_tasks if figures.tasks > 1 else [f"One task had all rows, and took {figures.slowest:.1f} s."]),
         *notes(finding),
         *(f"{count} times: {why}." for why, count in figures.failures.items()),
     ]

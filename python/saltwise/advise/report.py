@@ -12,7 +12,7 @@ from ..tables import Printable, Table, counted
 from ..versioned_json import replace_file
 from .application import executions
 from .event_log import EventLog, EventLogError, event_logs
-from .findings import Finding, by_gain, findings
+from .findings import Finding, TaskFigures, by_gain, findings
 from .page import heading, notes, page
 from .schedule import Range
 
@@ -74,16 +74,21 @@ def _facts(finding: Finding) -> list[tuple[str, str]]:
     facts = [
         ("query", f"{finding.application} query {finding.execution}, stage {finding.stage}"),
         ("", finding.description),
-        (
-            "tasks",
-            f"the slowest of {figures.tasks} took {figures.slowest:.1f} s, the median {figures.median:.1f} s, with "
-            f"{figures.rows:.1f} times the rows of the others",
-        ),
+        ("tasks", _tasks(figures)),
         *(("", note) for note in notes(finding)),
         ("advice", f"{finding.advice}."),
         ("next", finding.command),
     ]
     return [(name, value) for name, value in facts if value]
+
+
+def _tasks(figures: TaskFigures) -> str:
+    if figures.tasks == 1:
+        return f"one task had all rows, and took {figures.slowest:.1f} s"
+    return (
+        f"the slowest of {figures.tasks} took {figures.slowest:.1f} s, the median {figures.median:.1f} s, with "
+        f"{figures.rows:.1f} times the rows of the others"
+    )
 
 
 def advise(

@@ -149,7 +149,7 @@ def _check_loaded(running: dict[str, str], extensions: str) -> None:
         )
     if no_jar or (spark_is_running() and EXTENSION not in _entries(running.get(_EXTENSIONS))):
         raise SaltwiseError(
-            f"Spark is running already and reads {_JARS} and {_EXTENSIONS} only when it starts: call "
+            f"This process has started Spark already, which reads {_JARS} and {_EXTENSIONS} only when it starts: call "
             "saltwise.configure before the first session of this process (in a notebook: restart the kernel), or "
             f"start Spark with --jars {jar_path()} --conf {_EXTENSIONS}={extensions}."
         )

@@ -150,6 +150,8 @@ def skew_report(
 
     >>> print(skew_report(df, "carrier", partitions=100).advice)  # doctest: +SKIP
     """
+    if isinstance(df, str):
+        raise SaltwiseValueError(f"df is the text {df!r}; it must be a DataFrame, such as spark.table({df!r}).")
     if not keys:
         raise SaltwiseValueError("keys is empty; name at least one column to group by.")
     options = SkewOptions(partitions=partitions, theta=theta, epsilon=epsilon)
@@ -265,10 +267,15 @@ def _placement_advice(placements: dict[str, float], n: int, *, bound: float, tai
         if bound > 1
         else f"No splitting is needed: the heaviest key has no more than the mean of {n} tasks"
     )
+    least, by_hash = f"{placements[best]:.2f}", f"{placements['hash']:.2f}"
+    placed = (
+        f"the hash comes to {by_hash}, and no placement to less"
+        if least == by_hash
+        else f"placement by {best} comes to {least}, by hash to {by_hash}"
+    )
     return (
-        f"{need}; placement by {best} comes to {placements[best]:.2f}, by hash to {placements['hash']:.2f}. Keys that "
-        f"are not known have {tail:.0%} of the rows and count as spread by the hash: a task may be off by "
-        f"{deviation:.2f} of the mean, a standard deviation at most."
+        f"{need}; {placed}. Keys that are not known have {tail:.0%} of the rows and count as spread by the hash, so a "
+        f"task may be off by some {deviation:.2f} of the mean."
     )
 
 

@@ -23,7 +23,7 @@ private[local] final class BatchSize(sample: KeySample, belowJoin: Boolean) {
   /** Whether states stay when a batch leaves, because rows of their keys come after it. */
   var statesStay = true
 
-  /** Chooses before the sample knows enough: rows wait if some of them have keys that came before. */
+  /** Chooses before the sample knows enough: rows wait if some have keys that came before. */
   def guess(): Unit = {
     rows = if (sample.newShareNow > 1 - Tenth) None else All
     statesStay = rows == All

@@ -20,7 +20,7 @@ object ReasonToLeave {
   val AlreadyGrouped = "its rows are already grouped by key, without another shuffle"
 
   private val CombinedBelowJoin =
-    "rows are combined below the join, and the map side already combines their states"
+    "its rows are combined below the join, so nothing is left to do here"
   private val BypassPartial = "spark.sql.execution.bypassPartialAggregation"
 
   /** @param stock the aggregate as Spark's own strategy plans it */
