@@ -90,8 +90,8 @@ def test_the_report_predicts_placements_and_what_none_of_them_can(report: saltwi
         "Splitting is needed to go below 4.00: the heaviest key alone has that many times the mean of 10 tasks; "
     )
     assert re.search(
-        r"Keys that are not known have [345]\d% of the rows and count as spread by the hash: a task may be off by "
-        r"0\.\d\d of the mean, a standard deviation at most\.$",
+        r"Keys that are not known have [345]\d% of the rows and count as spread by the hash, so a task may be "
+        r"off by some 0\.\d\d of the mean\.$",
         report.placement_advice,
     )
     assert "│ lower bound" in str(report)
@@ -119,6 +119,17 @@ def test_where_all_keys_are_known_placement_is_predicted_as_it_comes_out(spark: 
         fullest = np.bincount(function.place(hashes), rows, 8).max() / rows.sum() * 8
         assert report.placements[name] == pytest.approx(fullest), name
     assert report.lower_bound == pytest.approx(max(1, rows.max() / rows.sum() * 8))
+
+
+def test_where_no_placement_beats_the_hash_the_report_says_so(spark: SparkSession) -> None:
+    report = saltwise.skew_report(spark.range(20).selectExpr("'one' AS k"), "k", partitions=5)
+    assert "; the hash comes to 5.00, and no placement to less. Keys that" in report.placement_advice
+
+
+def test_a_name_is_no_dataframe(spark: SparkSession) -> None:
+    with pytest.raises(SaltwiseValueError) as error:
+        saltwise.skew_report("visits", "user")  # type: ignore[arg-type]
+    assert str(error.value) == "df is the text 'visits'; it must be a DataFrame, such as spark.table('visits')."
 
 
 def test_keys_of_which_none_is_too_heavy_need_no_splitting(spark: SparkSession) -> None:
