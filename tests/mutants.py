@@ -165,6 +165,13 @@ MUTANTS = [
         ("plans/test_key_sample.py",),
     ),
     Mutant(
+        "rows-wait-below-a-join-though-they-share-no-keys",
+        f"{PLUGIN}/local/CombineIterator.scala",
+        "if (sample.rows < decideAfter) { if (belowJoin) guess() }",
+        "if (sample.rows < decideAfter) {}",
+        ("joins/test_aggregate_below_join.py",),
+    ),
+    Mutant(
         "raw-rows-of-a-key-with-states-are-not-merged",
         f"{PLUGIN}/local/UpdateOrMerge.scala",
         "      both.add(function.deserialize(function.serialize(both.updated)))\n",
