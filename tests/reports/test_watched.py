@@ -104,7 +104,8 @@ def test_each_operator_has_a_verdict_and_says_what_it_counts(application: tuple[
     found, _ = application
     rows = [row for row in cells(found["page"]) if len(row) == 10]
     verdict = (
-        r"(nearly )?even(: Spark combines the rows of a key before|, about \d+\.\d s to gain)?|short: its longest task took \d+ ms"
+        r"even(: Spark combines the rows of a key before)?|nearly even, about \d+\.\d s to gain"
+        r"|short: its longest task took \d+ ms"
         r"|it shares the tasks of what is below it|cannot tell: it failed before a task ended"
         r"|skewed: one task has \d+\.\d s of \d+\.\d s, about \d+\.\d s to gain"
     )
