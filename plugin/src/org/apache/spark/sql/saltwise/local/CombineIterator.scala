@@ -145,9 +145,10 @@ private final class CombineIterator(
     else {
       sample.see(hash)
       if (batchSize.rows == BatchSize.None) pass(hash, row) else join(hash, row)
-      if (sample.rows % FirstLook == 0) {
+      // Both are powers of two, so that no row needs a division.
+      if ((sample.rows & (FirstLook - 1)) == 0) {
         if (sample.rows < decideAfter) { if (belowJoin) guess() }
-        else if (sample.rows % HalfLife == 0) decide()
+        else if ((sample.rows & (HalfLife - 1)) == 0) decide()
       }
     }
   }
