@@ -320,7 +320,7 @@ SECTIONS = {
     "tight_memory": (
         "Executors of 512 MB",
         "python tests/fire/tight_memory.py",
-        "The most megabytes that the heap of an executor ever held, in brackets by stock Spark's. Each plan runs on "
+        "The most megabytes that the heap of an executor ever held, in brackets divided by stock Spark's. Each plan runs on "
         "more and more rows, until it fails. A heap grows for what is in use, large buffers that were in use a moment "
         "before, and 16 MB of new objects. *Failed*: "
         "a task ran out of memory or lost its executor, or a heap stayed full, collection after collection. Adaptive "

@@ -24,7 +24,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_report_prints_hot_keys_and_advice(spark: SparkSession, folder: Path) -> None:
     printed = stdout("report", "flights.csv", "--key", "carrier", "--partitions", "10")
-    assert "Skew of carrier: 6 rows, n = 10, theta = 0.02" in printed
+    assert "Skew of carrier: 6 rows on 10 tasks; a key is hot if it has 0.02 of them or more (theta)" in printed
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in printed.split("\n") if "│" in line]
     assert rows[0] == ["UA", "4", "4", "66.67%"]
     assert sorted(rows[1:3]) == [["B6", "1", "1", "16.67%"], ["NULL", "1", "1", "16.67%"]]
@@ -34,7 +34,7 @@ def test_report_prints_hot_keys_and_advice(spark: SparkSession, folder: Path) ->
 def test_report_takes_several_keys_and_another_format(spark: SparkSession, folder: Path) -> None:
     (folder / "flights.csv").rename(folder / "flights")
     printed = stdout("report", "flights", "--format", "csv", "--key", "carrier", "--key", "delay", "--theta", "0.5")
-    assert "Skew of carrier, delay: 6 rows, n = 4, theta = 0.5" in printed
+    assert "Skew of carrier, delay: 6 rows on 4 tasks; a key is hot if it has 0.5 of them" in printed
 
 
 def test_explain_prints_both_plans_of_a_file_or_a_text(spark: SparkSession, folder: Path) -> None:
@@ -102,6 +102,6 @@ def test_spark_starts_without_a_word(folder: Path) -> None:
     env = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     done = subprocess.run([sys.executable, "-c", TWO_COMMANDS], capture_output=True, text=True, env=env, check=True)
     assert done.stderr == "column is 'delai'; it must be one of carrier, delay; did you mean 'delay'?\n"
-    assert done.stdout.startswith("Skew of carrier: 6 rows, n = 200")
+    assert done.stdout.startswith("Skew of carrier: 6 rows on 200 tasks;")
     assert done.stdout.endswith("status 0\nstatus 2\n")
     assert sorted(path.name for path in folder.iterdir()) == ["delays.sql", "flights.csv"]

@@ -83,6 +83,8 @@ from pyspark.sql import SparkSession
 import saltwise
 
 builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+for name in sys.argv[1:]:
+    builder.config(name, "true")
 spark = saltwise.configure(builder.config("spark.sql.shuffle.partitions", "4")).getOrCreate()
 asked = json.load(sys.stdin)
 for view in asked["views"]:
@@ -176,6 +178,13 @@ def test_nothing_listens_to_an_application_until_a_query_concerns_saltwise() -> 
     plain, hinted = QUERIES[0], QUERIES[0].replace("SELECT", "SELECT /*+ SKEW_GROUPBY(pkg) */")
     answer, _ = run(FOLLOWED, queries=[plain, hinted])
     assert answer == {plain: [False, False], hinted: [True, True]}
+
+
+def test_a_conf_that_is_none_of_ours_is_warned_of_once() -> None:
+    answer, log = run(FOLLOWED, "spark.saltwise.enable", "spark.saltwise.ui.enabled", queries=QUERIES[:2])
+    assert answer[QUERIES[0]] == [False, False]
+    told = "spark.saltwise.enable is no conf of Saltwise, and has no effect; did you mean spark.saltwise.enabled?"
+    assert log.count(told) == log.count("is no conf of Saltwise") == 1
 
 
 def test_skew_worker_has_its_order_in_the_first_query_of_an_application() -> None:

@@ -75,7 +75,7 @@ def test_a_small_input_is_rewritten_where_answers_are_compared(compared: Compare
 @pytest.mark.parametrize(
     ("query", "reason"),
     [
-        ("SELECT id FROM range(9)", "Nothing was rewritten: there is no GROUP BY in the query."),
+        ("SELECT id FROM range(9)", "Nothing was rewritten: the query has no GROUP BY and no window."),
         (
             "SELECT id % 3, count(*) FROM range(9) GROUP BY 1",
             "Nothing was rewritten: the states of count have a fixed size",
@@ -217,7 +217,11 @@ def test_the_runs_of_an_audit_are_under_a_conf_that_says_so(spark: SparkSession)
 
 def test_the_ratios_are_those_of_the_medians_that_are_shown(compared: Compared) -> None:
     found = replace(
-        compared("SELECT 1"), seconds=(0.890, 0.905), longest_task=(0.0044, 0.0046), memory=(3 << 20, 6 << 20)
+        compared("SELECT 1"),
+        timed_reason="Rewritten: by a rule.",
+        seconds=(0.890, 0.905),
+        longest_task=(0.0044, 0.0046),
+        memory=(3 << 20, 6 << 20),
     )
     shown = [line.strip("│ ").split() for line in str(found).splitlines()]
     assert ["seconds", "│", "0.890", "│", "0.905", "│", "1.02"] in shown
@@ -225,6 +229,22 @@ def test_the_ratios_are_those_of_the_medians_that_are_shown(compared: Compared) 
     assert ["peak", "memory", "of", "a", "task,", "MB", "│", "3.0", "│", "6.0", "│", "2.00"] in shown
     assert found.ratio == pytest.approx(0.905 / 0.890)
     assert "peak memory" not in str(replace(found, memory=(0, 0)))
+
+
+def test_times_of_two_plans_of_spark_have_no_ratio(compared: Compared) -> None:
+    found = compared("SELECT 1")
+    assert "ratio" not in str(found)
+    assert words(found).endswith("Both sides of this table are Spark's own plan, so only chance makes them differ.")
+    rewritten = str(replace(found, timed_reason="Rewritten: by a rule."))
+    assert "ratio" in rewritten
+    assert "on as many cores as there are tasks, the longest one does." in " ".join(rewritten.split())
+
+
+@pytest.mark.parametrize("query", [3, None, ["SELECT 1"]])
+def test_an_audit_takes_a_dataframe_or_a_text(spark: SparkSession, query: Any) -> None:
+    with pytest.raises(SaltwiseValueError) as error:
+        saltwise.audit(query, spark)
+    assert str(error.value) == f"query is {query!r}; it must be a DataFrame of Spark, or one SELECT in SQL."
 
 
 def test_the_last_bit_of_a_float_is_rounding(both_ways: Any) -> None:

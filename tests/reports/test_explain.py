@@ -45,7 +45,7 @@ DISTINCT = "Left alone: a DISTINCT aggregate has phases of its own."
             "name a strategy to rewrite all the same.",
         ),
         (DISTINCT_LISTS, {"strategy": "split"}, f"{SPLIT}\n{DISTINCT}"),
-        ("SELECT * FROM t", {}, "Left alone: there is no GROUP BY in the query."),
+        ("SELECT * FROM t", {}, "Left alone: the query has no GROUP BY and no window."),
         (
             COUNTS.replace("SELECT", "SELECT /*+ SKEW_GROUPBY(pkg) */"),
             {},

@@ -12,6 +12,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -64,8 +65,8 @@ def test_the_report_takes_several_columns_and_expressions(visits: DataFrame) -> 
 
 def test_the_report_prints_as_a_table_and_renders_as_html(report: saltwise.SkewReport) -> None:
     text = str(report)
-    assert re.search(r"auto, for collect_list: Left alone: its input has", text), text
-    assert "Skew of user: 1,000 rows, n = 10, theta = 0.02" in text
+    assert re.search(r"auto, for states that grow: Left alone: its input has", text), text
+    assert "Skew of user: 1,000 rows on 10 tasks; a key is hot if it has 0.02 of them or more (theta)" in text
     assert "│ u0" in text
     assert "40.00%" in text
     html = report._repr_html_()
@@ -129,7 +130,16 @@ def test_where_no_placement_beats_the_hash_the_report_says_so(spark: SparkSessio
 def test_a_name_is_no_dataframe(spark: SparkSession) -> None:
     with pytest.raises(SaltwiseValueError) as error:
         saltwise.skew_report("visits", "user")  # type: ignore[arg-type]
-    assert str(error.value) == "df is the text 'visits'; it must be a DataFrame, such as spark.table('visits')."
+    assert str(error.value) == "df is the text 'visits'; it must be a DataFrame of Spark, such as spark.table('visits')."
+
+
+def test_rows_of_pandas_are_no_dataframe_of_spark(spark: SparkSession) -> None:
+    with pytest.raises(SaltwiseValueError) as error:
+        saltwise.skew_report(pd.DataFrame({"k": [1]}), "k")
+    assert str(error.value) == "df is a pandas.DataFrame; it must be a DataFrame of Spark."
+    with pytest.raises(SaltwiseValueError) as error:
+        saltwise.skew_groupby(None, "k")  # type: ignore[call-overload]
+    assert str(error.value) == "df is None; it must be a DataFrame of Spark."
 
 
 def test_keys_of_which_none_is_too_heavy_need_no_splitting(spark: SparkSession) -> None:

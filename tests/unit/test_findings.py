@@ -13,6 +13,7 @@ from saltwise.advise.application import executions
 from saltwise.advise.event_log import event_logs
 from saltwise.advise.findings import Finding, findings
 from saltwise.advise.fragments import Kind
+from saltwise.advise.page import heading
 from saltwise.advise.report import advise, write_page
 
 Event = dict[str, Any]
@@ -438,6 +439,18 @@ def test_a_window_without_partition_by_runs_in_slices_or_nothing_helps(
     assert (found.kind, found.keys, found.command, found.lost) == (Kind.WINDOW, [], "", 87.5)
     assert found.advice.startswith(advice)
     assert found.gain.high == gain
+    assert heading(1, found).startswith("1. window over all rows: ")
+
+
+def test_a_query_that_python_ran_goes_by_its_functions_and_its_file() -> None:
+    scan = node("Scan parquet", "FileScan parquet [k#1] Location: InMemoryFileIndex(1 paths)[file:/data/sales], x", [1])
+    gateway = "save at NativeMethodAccessorImpl.java:0"
+    plan = aggregate("keys=[k#1], functions=[collect_set(v#2, 0, 0), max(v#2)]", exchange(child=scan))
+    [found] = found_in([*started(plan, description=gateway), *hot()])
+    assert found.description == "collect_set, max of /data/sales"
+    udf = node("FlatMapGroupsInPandas", "FlatMapGroupsInPandas [k#1], f(k#1, v#2)", [4], exchange())
+    [found] = found_in([*started(udf, description=gateway), *hot()])
+    assert found.description == ""
 
 
 @pytest.mark.parametrize(

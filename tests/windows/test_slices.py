@@ -39,6 +39,18 @@ def test_windows_in_slices_give_the_same_answers(agree: Agree, name: str) -> Non
 
 
 @pytest.mark.parametrize(
+    ("calls", "carried"),
+    [
+        ("sum(v) OVER (ORDER BY x), rank() OVER (ORDER BY x)", r"\[x#\d+L? ASC NULLS FIRST\], slices, carry sum\(v#\d+L?\)"),
+        ("lag(v) OVER (ORDER BY x)", r"\[x#\d+L? ASC NULLS FIRST\], slices, with rows of their neighbours"),
+        ("max(v) OVER ()", r"\[\], slices, carry max\(v#\d+L?\)"),
+    ],
+)
+def test_the_plan_says_what_slices_carry(agree: Agree, calls: str, carried: str) -> None:
+    assert re.search(rf"SkewWindow {carried}\n", agree.auto(over(calls)))
+
+
+@pytest.mark.parametrize(
     "query",
     [
         over(QUERIES["totals beside running sums"], "readings WHERE x < 0"),

@@ -17,6 +17,7 @@ from .fragments import (
     Read,
     file_below,
     fragments,
+    functions_of,
     keys_of,
     kind_of,
     needs_one_task,
@@ -44,6 +45,7 @@ OUT_OF_MEMORY = (
 )
 MAX_TASKS = 1000
 """The most tasks of a stage that a finding lists. These are the slowest ones."""
+_GATEWAY = "NativeMethodAccessorImpl"
 _BATCH = re.compile(r"\bbatch = \d+")
 
 
@@ -220,7 +222,7 @@ def _finding_of_stage(execution: Execution, stage: Stage, tasks: list[Task], pla
     return Finding(
         application=execution.application.id,
         execution=execution.id,
-        description=execution.description,
+        description=_description(execution, node, read),
         stage=stage.id,
         kind=kind_of(node) if node is not read.exchange else Kind.REPARTITION,
         operator=node.name,
@@ -234,6 +236,17 @@ def _finding_of_stage(execution: Execution, stage: Stage, tasks: list[Task], pla
         failed=bool(execution.error),
         hot_keys=execution.hot_keys.get(tuple(keys), []),
     )
+
+
+def _description(execution: Execution, node: PlanNode, read: Read) -> str:
+    """Return what the log says of a query, or its functions and its file, where Python called and the log says nothing.
+
+    Spark then names the class through which Python calls it, the same for each query.
+    """
+    if _GATEWAY not in execution.description:
+        return execution.description
+    functions = ", ".join(dict.fromkeys(functions_of(node)))
+    return " of ".join(part for part in (functions, file_below(read.exchange)) if part)
 
 
 def _within(reach: Reach, possible: Range) -> Range:

@@ -7,6 +7,7 @@ from html import escape
 
 from ..tables import counted
 from .findings import Finding, TaskFigures
+from .fragments import Kind
 
 MAX_DRAWN = 20
 """The most stages whose tasks are drawn."""
@@ -63,8 +64,9 @@ def heading(number: int, finding: Finding) -> str:
 
 def operator(finding: Finding) -> str:
     """Return what a finding is about, such as ``window by customer``."""
-    keys = f" by {', '.join(finding.keys)}" if finding.keys else ""
-    return f"{finding.kind.value}{keys}"
+    if finding.keys:
+        return f"{finding.kind.value} by {', '.join(finding.keys)}"
+    return f"{finding.kind.value}{' over all rows' if finding.kind is Kind.WINDOW else ''}"
 
 
 def _linked(i: int, text: str) -> str:

@@ -210,6 +210,6 @@ def summary(outcomes: list[Outcome]) -> str:
     answers = f"Answers differ: {differing}." if differing else "All answers are the same with Saltwise as without it."
     return (
         f"{answers} The switch is spark.saltwise.enabled=true, and nothing else changes. The seconds of this machine "
-        "are medians of runs by turns. Those on more cores come from the measured tasks of one more run, scheduled "
-        "there stage by stage. The hint MERGE stands for a table that is too large to broadcast."
+        "are medians of runs by turns. Those on more cores come from the measured tasks of one more run, which the "
+        "picture shows, scheduled there stage by stage. The hint MERGE stands for a table that is too large to broadcast."
     )

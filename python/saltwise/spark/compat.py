@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from ..errors import SaltwiseValueError
 from .aggregate_calls import Call, parse_call
 
 if TYPE_CHECKING:
@@ -21,6 +22,26 @@ if TYPE_CHECKING:
 def is_connect(spark: SparkSession) -> bool:
     """Return whether a session is a Spark Connect session."""
     return not hasattr(spark, "_jsparkSession")
+
+
+def check_frame(name: str, value: object, allowed: str = "a DataFrame of Spark") -> None:
+    """Raise unless a value is a DataFrame of Spark, classic or Connect.
+
+    Args:
+        name: of the argument, for the error.
+        value: the argument.
+        allowed: what it may be, in words.
+
+    Raises:
+        SaltwiseValueError: it is not.
+    """
+    if hasattr(value, "sparkSession"):
+        return
+    if isinstance(value, str):
+        raise SaltwiseValueError(f"{name} is the text {value!r}; it must be {allowed}, such as spark.table({value!r}).")
+    kind = type(value)
+    given = repr(value) if kind.__module__ == "builtins" else f"a {kind.__module__.split('.')[0]}.{kind.__qualname__}"
+    raise SaltwiseValueError(f"{name} is {given}; it must be {allowed}.")
 
 
 def analysed_plan(df: DataFrame) -> str:

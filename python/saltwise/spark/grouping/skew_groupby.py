@@ -13,6 +13,7 @@ from ...errors import SaltwiseError, SaltwiseValueError
 from ...options import SkewOptions
 from ...strategies import PLANNED_AHEAD, ROUTING, RoutingName, StrategyName
 from ..aggregators.protocol import Aggregator
+from ..compat import check_frame
 from ..session import require_plugin
 from .hot_keys import hot_json
 from .request import Request
@@ -278,13 +279,14 @@ def skew_groupby(
             nor ``placement``. :class:`saltwise.spark.two_phases.arrow_groups.ArrowGroups` has its other limits.
 
     Raises:
-        SaltwiseValueError: an option is out of range, or the engine does not use it.
+        SaltwiseValueError: `df` is no DataFrame, an option is out of range, or the engine does not use it.
         PluginMissingError: the session has no plugin.
         OptionalPackageError: ``engine="arrow"``, and numpy cannot be imported.
 
     >>> df.skew_groupby("k", strategy="dchoices", partitions=4).count()  # doctest: +SKIP
     DataFrame[k: string, count: bigint]
     """
+    check_frame("df", df)
     if engine not in get_args(EngineName):
         raise SaltwiseValueError.unknown("engine", engine, get_args(EngineName))
     options = SkewOptions(

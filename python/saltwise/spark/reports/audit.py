@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...errors import SaltwiseError, SaltwiseValueError, check_whole
 from ...tables import Printable, Table, counted
-from ..compat import analysed_plan, is_answer_of_command, is_connect, physical_plan
+from ..compat import analysed_plan, check_frame, is_answer_of_command, is_connect, physical_plan
 from ..session import MEASURED, confs, require_plugin
 from ..spark_errors import SPARK_ERRORS, refused_query
 from .answers import Comparison, compare
@@ -74,6 +74,11 @@ OPEN = {name: rf"\b{name}\(" for name in _CALLS} | {
 Each has a pattern that finds it in the analysed plan.
 """
 WITHOUT, WITH = "without Saltwise", "with Saltwise"
+_REWRITTEN = "Rewritten: "
+_FEW_CORES = (
+    "On few cores, the work of all tasks decides how long a query takes; on as many cores as there are tasks, the longest "
+    "one does."
+)
 
 
 @dataclass(frozen=True)
@@ -111,7 +116,7 @@ class Audit(Printable):
     @property
     def rewritten(self) -> bool:
         """Whether Saltwise rewrote an aggregate of the run whose answer is compared."""
-        return "Rewritten: " in self.reason
+        return _REWRITTEN in self.reason
 
     def _parts(self) -> Iterator[str | Table]:
         off, on = self.answers.rows
@@ -143,7 +148,13 @@ class Audit(Printable):
             rows.append(_compared("longest task, seconds", self.longest_task))
         if self.memory is not None and any(self.memory):
             rows.append(_compared("peak memory of a task, MB", self.memory, unit=1 << 20, digits=1))
-        yield Table(rows, (f"median of {self.rounds} rounds", WITHOUT, WITH, "ratio"))
+        titles = (f"median of {self.rounds} rounds", WITHOUT, WITH, "ratio")
+        if _REWRITTEN in self.timed_reason:
+            yield Table(rows, titles)
+            yield _FEW_CORES
+        else:
+            yield Table([row[:-1] for row in rows], titles[:-1])
+            yield "Both sides of this table are Spark's own plan, so only chance makes them differ."
 
 
 def audit(query: DataFrame | str, spark: SparkSession | None = None, rounds: int = 3) -> Audit:
@@ -157,8 +168,8 @@ def audit(query: DataFrame | str, spark: SparkSession | None = None, rounds: int
         rounds: how often each side is timed, after the run that is compared.
 
     Raises:
-        SaltwiseValueError: the query is a stream or the answer of a command, or names an unknown column or table, or
-            `rounds` is out of range.
+        SaltwiseValueError: the query is no DataFrame and no text, a stream or the answer of a command, or names an
+            unknown column or table, or `rounds` is out of range.
         SaltwiseError: Spark refuses the query on one side or on both, it is not one SELECT, or the answer has more than
             a million rows.
         PluginMissingError: the session has no plugin.
@@ -172,6 +183,7 @@ def audit(query: DataFrame | str, spark: SparkSession | None = None, rounds: int
         text = one_select(session, query)
         made: Callable[[], DataFrame] = lambda: session.sql(text)  # noqa: E731
     else:
+        check_frame("query", query, "a DataFrame of Spark, or one SELECT in SQL")
         session, frame = query.sparkSession, query
         require_plugin(session)
         if is_answer_of_command(frame):
@@ -275,7 +287,7 @@ def _reason(session: SparkSession, made: Callable[[], DataFrame], values: dict[s
 
 
 def _with_headline(reason: str) -> str:
-    if "Rewritten: " in reason:
+    if _REWRITTEN in reason:
         return reason
     return f"Nothing was rewritten: {reason.removeprefix('Left alone: ')}"
 

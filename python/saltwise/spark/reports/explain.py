@@ -28,6 +28,8 @@ _PLANS = {
     "local": _COMBINED,
     "split": f"rows are shuffled once by key, and {_SPLIT}",
 }
+_NO_GROUPS = "the query has no GROUP BY and no window"
+_SMALL_WINDOW = "its window has less input than spark.saltwise.auto.smallInput, or spark.saltwise.window.slices is false"
 _PIECE = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`|--[^\n]*|/\*.*?\*/|.""", re.DOTALL)
 """A string, a quoted name or a comment of a query, or else one character."""
 _NOISE = re.compile(
@@ -131,7 +133,7 @@ def reason_in(plan: str) -> str:
         f"Rewritten: groups stay whole, and each key is placed on one worker, n={workers}." for workers in placed
     ]
     reasons += [f"Left alone: {reason}." for reason in left]
-    return "\n".join(dict.fromkeys(reasons)) or "Left alone: there is no GROUP BY in the query."
+    return "\n".join(dict.fromkeys(reasons)) or f"Left alone: {_SMALL_WINDOW if 'Window [' in plan else _NO_GROUPS}."
 
 
 def _routing(options: str) -> str:

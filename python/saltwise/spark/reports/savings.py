@@ -50,24 +50,30 @@ class Savings(Printable):
         return sum(query.saved for query in self.queries)
 
     def _parts(self) -> Iterator[str | Table]:
-        yield (
-            f"{self.saved:.1f} s saved by {counted(len(self.queries), 'query', 'queries')} that ran with Saltwise and "
-            f"without it; {counted(self.one_way, 'other')} ran one way only."
-        )
-        if self.queries:
-            yield Table(
-                [
-                    (
-                        query.description or query.fingerprint,
-                        f"{query.runs[0]}, {query.runs[1]}",
-                        f"{query.seconds[0]:.2f} → {query.seconds[1]:.2f}",
-                        f"{query.bytes[0] / 2**20:.1f} → {query.bytes[1] / 2**20:.1f}",
-                        f"{query.saved:.1f}",
-                    )
-                    for query in self.queries
-                ],
-                ("query", "runs", "seconds", "MB shuffled", "seconds saved"),
+        if not self.queries:
+            yield (
+                "No query ran both with Saltwise and without it, so there is nothing to compare: run one again with "
+                f"spark.saltwise.mode=observe. {counted(self.one_way, 'query', 'queries')} ran one way only."
             )
+            return
+        yield (
+            f"{abs(self.saved):.1f} s {'saved' if self.saved >= 0 else 'lost'} by "
+            f"{counted(len(self.queries), 'query', 'queries')} that ran with Saltwise and without it; "
+            f"{counted(self.one_way, 'other')} ran one way only."
+        )
+        yield Table(
+            [
+                (
+                    query.description or query.fingerprint,
+                    f"{query.runs[0]}, {query.runs[1]}",
+                    f"{query.seconds[0]:.2f} → {query.seconds[1]:.2f}",
+                    f"{query.bytes[0] / 2**20:.1f} → {query.bytes[1] / 2**20:.1f}",
+                    f"{query.saved:.1f}",
+                )
+                for query in self.queries
+            ],
+            ("query", "runs without, with", "seconds", "MB shuffled", "seconds saved"),
+        )
 
 
 def savings(spark: SparkSession) -> Savings:

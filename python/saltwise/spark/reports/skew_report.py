@@ -16,8 +16,9 @@ from ..._optional import OptionalPackageError, required_by
 from ...errors import SaltwiseValueError
 from ...options import SettledOptions, SkewOptions, settle
 from ...splitting.prediction import PREDICTED, predict
-from ...tables import Printable, Table, bar
+from ...tables import Printable, Table, bar, counted
 from ..columns import WITHOUT_HASH, check_keys, holds_type, levels
+from ..compat import check_frame
 from ..session import require_plugin, session_options
 from .explain import explain
 
@@ -107,14 +108,17 @@ class SkewReport(Printable):
         from rich.text import Text
 
         title = Text.assemble((f"Skew of {', '.join(self.keys)}", "bold"))
-        yield title + f": {self.rows:,} rows, n = {self.partitions}, theta = {self.theta:g}"
+        yield title + (
+            f": {self.rows:,} rows on {counted(self.partitions, 'task')}; a key is hot if it has {self.theta:.3g} of them "
+            "or more (theta)"
+        )
         hot = [(str(k), f"{k.count:,}", f"{k.lower:,}", f"{k.share:.2%}") for k in self.hot_keys[:_PRINTED_KEYS]]
         yield Table(hot, ("hot key", "rows (at most)", "at least", "share"))
         if len(self.hot_keys) > _PRINTED_KEYS:
             yield f"and {len(self.hot_keys) - _PRINTED_KEYS} more"
         yield Table(_shown_ratios(self.predicted), ("strategy", "predicted max/mean", ""))
         yield self.advice
-        yield f"auto, for collect_list: {self.auto}"
+        yield f"auto, for states that grow: {self.auto}"
         placements = self.placements | {"lower bound": self.lower_bound}
         yield Table(_shown_ratios(placements), ("placement, no group split", "predicted max/mean", ""))
         yield self.placement_advice
@@ -150,8 +154,7 @@ def skew_report(
 
     >>> print(skew_report(df, "carrier", partitions=100).advice)  # doctest: +SKIP
     """
-    if isinstance(df, str):
-        raise SaltwiseValueError(f"df is the text {df!r}; it must be a DataFrame, such as spark.table({df!r}).")
+    check_frame("df", df)
     if not keys:
         raise SaltwiseValueError("keys is empty; name at least one column to group by.")
     options = SkewOptions(partitions=partitions, theta=theta, epsilon=epsilon)
@@ -315,7 +318,8 @@ def _advice(hot: tuple[HotKey, ...], predicted: dict[str, float], rows: int, n: 
     best = next(s for s in ("pkg", "dchoices", "wchoices") if predicted[s] <= _BALANCED or s == "wchoices")
     return (
         f"Key {hot[0]} has {hot[0].share:.0%} of the rows, so the largest of {n} tasks gets {before:.1f} times the "
-        "mean where states grow with their rows, as in collect_list or exact percentiles. There auto reads it in "
-        f"slices ({predicted['split']:.2f} times), and strategy={best!r} shuffles rows once more "
-        f"({predicted[best]:.2f} times). Sums and counts are combined before the shuffle and need nothing."
+        "mean where states grow with their rows, as in exact percentiles. There auto reads it in slices "
+        f"({predicted['split']:.2f} times), and strategy={best!r} shuffles rows once more ({predicted[best]:.2f} times). "
+        "A list as of collect_list is still made in one task. Sums and counts are combined before the shuffle and need "
+        "nothing."
     )

@@ -180,6 +180,9 @@ object SaltwiseConf {
     .intConf
     .createWithDefault(5)
 
+  /** What the Python package sets while it measures a query. It is no conf for users. */
+  val Measured: String = Prefix + "measured"
+
   /** The entries that are also options of the hint, by option name. */
   val options: Map[String, ConfigEntry[_]] =
     Seq[ConfigEntry[_]](

@@ -8,6 +8,7 @@ import scala.xml.Node
 import org.apache.spark.{ShuffleDependency, SPARK_VERSION}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction
 import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LogicalPlan}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.SparkPlan
@@ -117,6 +118,19 @@ object SparkCompat {
     field.foreach(_.setAccessible(true))
     field
   }
+
+  /** Whether a sum or an average is NULL once it has overflowed, as `try_sum` is. */
+  def triesToAdd(function: AggregateFunction): Boolean = hasMode(function, EvalMode.TRY)
+
+  /** Whether a sum or an average fails where it overflows. */
+  def failsToAdd(function: AggregateFunction): Boolean = hasMode(function, EvalMode.ANSI)
+
+  /** In some lines of Spark, the mode is a parameter, in others a part of one. */
+  private def hasMode(function: AggregateFunction, mode: EvalMode.Value): Boolean =
+    function.productIterator.exists {
+      case _: Expression => false
+      case parameter => parameter.toString.contains(mode.toString)
+    }
 
   /** Whether equal strings of this type may have different bytes. Spark 3.5 has no collations. */
   def isCollated(string: StringType): Boolean =

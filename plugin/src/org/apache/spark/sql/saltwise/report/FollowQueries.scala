@@ -3,7 +3,7 @@ package org.apache.spark.sql.saltwise.report
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.saltwise.{InUse, SaltwiseConf}
+import org.apache.spark.sql.saltwise.{InUse, SaltwiseConf, UnknownConfs}
 import org.apache.spark.sql.saltwise.plan.SkewGroupByHint
 
 /**
@@ -15,6 +15,7 @@ final case class FollowQueries(session: SparkSession) extends Rule[LogicalPlan] 
   import FollowQueries._
 
   override def apply(plan: LogicalPlan): LogicalPlan = {
+    UnknownConfs.warn(conf)
     if (Switches.exists(conf.contains) || plan.exists(_.isInstanceOf[SkewGroupByHint])) {
       InUse.begin()
       Reports.follow(session)

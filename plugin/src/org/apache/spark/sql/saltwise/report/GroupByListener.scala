@@ -101,9 +101,6 @@ private[report] object GroupByListener {
   /** Spark's name of the metric that counts the rows which a task reads from a shuffle. */
   private val RecordsRead = "records read"
 
-  /** The conf that the Python package sets while it measures a query. */
-  private val Measured = SaltwiseConf.Prefix + "measured"
-
   private val MaxHotKeys = 10
   private val MaxText = 500
   private val MaxExecutions = 10000
@@ -183,7 +180,7 @@ private[report] object GroupByListener {
    */
   private final case class Execution(description: String, time: Long, confs: Map[String, String]) {
     /** Whether Saltwise itself ran the query, to measure it. */
-    def isMeasurement: Boolean = confs.contains(Measured)
+    def isMeasurement: Boolean = confs.contains(SaltwiseConf.Measured)
 
     def mode(query: QueryExecution): String = SaltwiseConf.mode(key =>
       confs.get(key).orElse(query.sparkSession.sharedState.conf.getOption(key)))

@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.saltwise.SaltwiseConf
+import org.apache.spark.sql.saltwise.compat.SparkCompat
 import org.apache.spark.sql.saltwise.local.UpdateOrMergeDeclarative
 import org.apache.spark.sql.saltwise.plan.{GroupingKeys, StateFields}
 import org.apache.spark.sql.types._
@@ -31,10 +32,10 @@ private[window] final class CarriedFunctions(order: Seq[SortOrder]) {
 
   private val columns = SliceColumns()
   private val aggregates = mutable.ArrayBuffer.empty[(AggregateExpression, Boolean)]
-  private val inSlices = mutable.LinkedHashMap.empty[Expression, Alias]
+  private val inSlices = mutable.LinkedHashMap.empty[(Expression, Expression), Alias]
   private var distinct = false
   private var before, behind, firsts = 0
-  private var last, begins = false
+  private var last, begins, mayOverflow = false
 
   /** @param input the columns of the window's input */
   private def all(
@@ -45,7 +46,10 @@ private[window] final class CarriedFunctions(order: Seq[SortOrder]) {
     }.asInstanceOf[NamedExpression])
     // The first slice has no row that could carry the states of those behind it.
     val totalsBesideNear = readsNear && aggregates.exists { case (_, ofAll) => ofAll }
-    if (results.exists(WindowExpression.hasWindowExpression) || totalsBesideNear) None
+    // The frames of rows of other slices would hold rows that no frame of stock Spark has.
+    val sumsBesideOthers = mayOverflow && (begins || firsts > 0 || last)
+    if (results.exists(WindowExpression.hasWindowExpression) || totalsBesideNear ||
+        sumsBesideOthers) None
     else {
       if (readsNear && begins) before = math.max(1, before)
       val near =
@@ -91,13 +95,15 @@ private[window] final class CarriedFunctions(order: Seq[SortOrder]) {
    *
    * The frames of rows that come from another slice lack rows. What is left is the beginning of a
    * frame of stock Spark, which adds its rows in order, so no sum overflows that does not there.
+   * But only stock's results of whole frames may have too many digits for a decimal.
    */
   private def amongNear(function: Expression, frame: WindowFrame): Option[Expression] = {
     val mayRead = function match {
       case lag: Lag => !lag.ignoreNulls
       case lead: Lead => !lead.ignoreNulls
       case aggregate: AggregateExpression =>
-        aggregate.deterministic && !aggregate.exists(_.isInstanceOf[UserDefinedExpression])
+        aggregate.deterministic && !addsLongDecimals(aggregate) &&
+          !aggregate.exists(_.isInstanceOf[UserDefinedExpression])
       case _ => false
     }
     frame match {
@@ -105,6 +111,7 @@ private[window] final class CarriedFunctions(order: Seq[SortOrder]) {
           if mayRead && from >= -MaxNear && to <= MaxNear =>
         before = math.max(before, -from)
         behind = math.max(behind, to)
+        mayOverflow ||= CarriedFunctions.mayOverflow(function)
         Some(inSlice(function, frame))
       case _ => None
     }
@@ -190,7 +197,8 @@ private[window] final class CarriedFunctions(order: Seq[SortOrder]) {
   private def inSlice(function: Expression, frame: WindowFrame): Attribute = {
     val spec = WindowSpecDefinition(Seq(columns.slice), order, frame)
     inSlices.getOrElseUpdate(
-      function.canonicalized, Alias(WindowExpression(function, spec), "inSlice")()).toAttribute
+      (function.canonicalized, frame.canonicalized),
+      Alias(WindowExpression(function, spec), "inSlice")()).toAttribute
   }
 
   private def orders: Seq[Expression] = order.map(_.child)
@@ -247,16 +255,32 @@ private[window] object CarriedFunctions {
 
   /**
    * Whether the states of slices, merged, are to the bit what one task makes of all rows. The
-   * session may allow other last bits of sums and averages.
+   * session may allow other last bits of sums and averages. A sum that answers NULL once it has
+   * overflowed depends on the order in which it adds.
    */
   def isExact(e: AggregateExpression): Boolean = !e.isDistinct && e.deterministic &&
-    (e.aggregateFunction match {
+    !SparkCompat.triesToAdd(e.aggregateFunction) && (e.aggregateFunction match {
       case Adds(added) => !isFloat(added) || SQLConf.get.getConf(SaltwiseConf.WindowFloats)
       case _: Count | _: CountIf => true
       case best @ (_: Min | _: Max) => !GroupingKeys.isCollated(best.dataType)
       case _: BitAndAgg | _: BitOrAgg | _: BitXorAgg => true
       case _ => false
     })
+
+  /** Whether a sum fails where it overflows, although more rows might bring it back. */
+  def mayOverflow(e: Expression): Boolean = e match {
+    case AggregateExpression(sum: Sum, _, _, _, _) if sum.child.dataType == LongType =>
+      SparkCompat.failsToAdd(sum)
+    case AggregateExpression(Adds(_: DayTimeIntervalType | _: YearMonthIntervalType), _, _, _, _) =>
+      true
+    case _ => false
+  }
+
+  /** Whether sums of so few rows as a short frame has may have too many digits. */
+  private def addsLongDecimals(e: AggregateExpression): Boolean = e.aggregateFunction match {
+    case Adds(added: DecimalType) => added.precision > DecimalType.MAX_PRECISION - 10
+    case _ => false
+  }
 
   /** Whether the last bits of a function depend on the order in which it adds doubles. */
   def addsFloats(e: Expression): Boolean = e match {

@@ -2,6 +2,7 @@ package org.apache.spark.sql.saltwise.window
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 
 /**
@@ -52,10 +53,18 @@ private[window] object RangeFunctions {
     (call.windowFunction, call.windowSpec.frameSpecification) match {
       case (e: AggregateExpression, SpecifiedWindowFrame(RangeFrame, lower, upper))
           if CarriedFunctions.isExact(e) =>
-        for (from <- offset(lower, order); to <- offset(upper, order)) yield {
+        for {
+          from <- offset(lower, order)
+          to <- offset(upper, order)
+          // Without ANSI, the end of a frame may come out at the other end of all numbers, and the
+          // frame of another row with it. If frames have their own row, that stays near.
+          if SQLConf.get.ansiEnabled || from <= 0 && to >= 0
+        } yield {
           // With a time zone, a day may have an hour more or less, and one had none at all.
           val slack = if (order == TimestampType) DayAndHour else 0L
-          Distance(math.max(0L, -from) + slack, math.max(0L, to) + slack)
+          Distance(
+            Distance.sum(math.max(0L, if (from == Long.MinValue) Long.MaxValue else -from), slack),
+            Distance.sum(math.max(0L, to), slack))
         }
       case _ => None
     }
@@ -82,4 +91,12 @@ private[window] object RangeFunctions {
 final case class Distance(before: Long, behind: Long) {
   def or(other: Distance): Distance =
     Distance(math.max(before, other.before), math.max(behind, other.behind))
+}
+
+object Distance {
+  /** The sum, or the number that is nearest to it. */
+  def sum(a: Long, b: Long): Long = {
+    val found = a + b
+    if (((a ^ found) & (b ^ found)) < 0) if (a < 0) Long.MinValue else Long.MaxValue else found
+  }
 }

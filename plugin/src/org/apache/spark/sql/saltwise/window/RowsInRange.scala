@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.saltwise.plan.{ReportedSlices, StateFields, TransparentExec}
 import org.apache.spark.sql.saltwise.split.WholeKeys
-import org.apache.spark.sql.types.DataType
+import org.apache.spark.sql.types._
 
 /**
  * The rows of a window without PARTITION BY, each in its slice, and in those whose frames reach it.
@@ -93,10 +93,13 @@ final case class RowsInRangeExec(
  */
 private[window] final class ReachingRanges(
     order: SortOrder, distance: Distance, begins: Seq[Array[Byte]]) {
+  import Distance.sum
+
   private val dataType: DataType = order.dataType
   private val reach = math.max(distance.before, distance.behind)
   private val least = sum(1L, sum(reach, reach))
-  private val kept = begins.map(StateFields.row(_, 1)).foldLeft(Seq.empty[UnsafeRow]) {
+  private val kept = begins.map(StateFields.row(_, 1)).filter(mayBegin).foldLeft(
+    Seq.empty[UnsafeRow]) {
     case (kept, begin) if kept.isEmpty || isFar(kept.last, begin) => kept :+ begin
     case (kept, _) => kept
   }.toArray
@@ -122,6 +125,21 @@ private[window] final class ReachingRanges(
     (own, from, to)
   }
 
+  /**
+   * Whether a range may begin here. Without ANSI, the end of a frame near the smallest or the
+   * largest number comes out at the other end, and the frames of some more rows depend on that.
+   */
+  private def mayBegin(begin: UnsafeRow): Boolean = {
+    val (smallest, largest) = dataType match {
+      case ByteType => (Byte.MinValue.toLong, Byte.MaxValue.toLong)
+      case ShortType => (Short.MinValue.toLong, Short.MaxValue.toLong)
+      case IntegerType | DateType => (Int.MinValue.toLong, Int.MaxValue.toLong)
+      case _ => (Long.MinValue, Long.MaxValue)
+    }
+    val reached = sum(sum(distance.before, distance.before), distance.behind)
+    place(begin).forall(at => at > sum(smallest, reached) && at <= sum(largest, -distance.behind))
+  }
+
   private def isFar(begin: UnsafeRow, next: UnsafeRow): Boolean =
     (place(begin), place(next)) match {
       case (Some(here), Some(there)) => there >= sum(here, least)
@@ -136,12 +154,6 @@ private[window] final class ReachingRanges(
       // ~ turns the order around, as - would, but for the smallest number.
       Some(if (order.direction == Ascending) units else ~units)
     }
-
-  /** The sum, or the number that is nearest to it. */
-  private def sum(a: Long, b: Long): Long = {
-    val found = a + b
-    if (((a ^ found) & (b ^ found)) < 0) if (a < 0) Long.MinValue else Long.MaxValue else found
-  }
 }
 
 /** The slices of a window whose frames are distances. */

@@ -66,7 +66,8 @@ object SampleWindowKeys extends Rule[SparkPlan] {
 
 /**
  * Spark's hash partitioning, which also draws a sample of its rows. All rules treat it as Spark's
- * own.
+ * own, and it equals one without a sample or of another order: a union keeps the partitioning of
+ * its branches only if these are equal, and an aggregate above may rely on that.
  *
  * @param samples rows of (keys, order), once the exchange has run
  */
@@ -96,13 +97,6 @@ final class SampledPartitioning(
   override protected def withNewChildrenInternal(
       newKeys: IndexedSeq[Expression]): SampledPartitioning =
     new SampledPartitioning(newKeys, n, order, samples)
-
-  override def canEqual(other: Any): Boolean = other.isInstanceOf[SampledPartitioning]
-  override def equals(other: Any): Boolean = other match {
-    case that: SampledPartitioning => super.equals(that) && that.order == order
-    case _ => false
-  }
-  override def hashCode(): Int = 31 * super.hashCode + order.hashCode
 }
 
 /** Draws a sample of the rows of a map task. `partition` is the partition of a row. */

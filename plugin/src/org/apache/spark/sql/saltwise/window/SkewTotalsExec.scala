@@ -61,12 +61,14 @@ final case class SkewTotalsExec(
       val (states, number) = (new SliceStates(functions, input), numbers())
       val state = states.empty()
       rows.foreach(row => if (number.of(row) == key) states.add(state, row))
-      Iterator(states.bytes(state))
+      Iterator(states.bytesOfAll(state))
     }.collect().head
   }
 
-  override def simpleString(maxFields: Int): String =
-    if (keys.isEmpty) "SkewWindow [], slices" else s"SkewWindow [], slices of ${hot.length} keys"
+  override def simpleString(maxFields: Int): String = {
+    val ofKeys = if (keys.isEmpty) "" else s" of ${hot.length} keys"
+    s"SkewWindow [], slices$ofKeys${Carried.states(aggregates)}"
+  }
 
   override protected def withNewChildInternal(c: SparkPlan): SkewTotalsExec = copy(child = c)
 }

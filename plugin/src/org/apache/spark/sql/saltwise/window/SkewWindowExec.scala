@@ -90,7 +90,7 @@ final case class SkewWindowExec(
         frame(ofPartition(i), before(i)._1, before(i)._2, rows.sum, states(i), neighbours(i))
       }
     }
-    framed(ordered, frames, states)
+    framed(ordered, frames, frames.indices, states)
   }
 
   /** What stock Spark does: one task has all rows of a partition. */
@@ -103,12 +103,16 @@ final case class SkewWindowExec(
     report(total)
     val packing = Packing(ofPartitions, whole = rows.getNumPartitions, share = 1.0)
     val together = rows.coalesce(ofPartitions.length, shuffle = false, Some(packing))
-    // The other tasks have no rows.
-    val others = sparkContext.parallelize(Seq.empty[InternalRow], rows.getNumPartitions)
-    val all = sorted(RDDScanExec(child.output, together, "Slices")).union(others)
+    val all = sorted(RDDScanExec(child.output, together, "Slices"))
+    // The other tasks have no rows: an operator above relies on the number of partitions.
+    val others = rows.getNumPartitions - ofPartitions.length
+    val asMany =
+      if (others == 0) all
+      else all.union(sparkContext.parallelize(Seq.empty[InternalRow], others))
     val whole = total.map(rows =>
       frame(SentSlice(rows, null, SentSlice.NoEdges), 0, 0, rows, states.nothing, NoNeighbours))
-    framed(all, whole, states)
+    // A window above goes on from the first slice of a key.
+    framed(asMany, whole, ofPartitions.map(_.start), states)
   }
 
   private def sorted(rows: SparkPlan): RDD[InternalRow] =
@@ -134,11 +138,15 @@ final case class SkewWindowExec(
     Frame(slice, carries, neighbours, Begin(ahead, before, distinct - distinctAhead, total, state))
   }
 
+  /** @param numbers the numbers of the slices, by partition */
   private def framed(
-      rows: RDD[InternalRow], frames: Seq[Frame], states: SliceStates): RDD[InternalRow] = {
+      rows: RDD[InternalRow],
+      frames: Seq[Frame],
+      numbers: Seq[Int],
+      states: SliceStates): RDD[InternalRow] = {
     val (types, near) = (outputTypes, carried.near)
     val none = if (carried.aggregates.isEmpty) null else states.nothing
-    val columnsOf = frames.zipWithIndex.map { case (frame, slice) =>
+    val columnsOf = frames.zip(numbers).map { case (frame, slice) =>
       def values(isRow: Boolean, state: Array[Byte]): InternalRow = {
         val Begin(ahead, before, distinct, total, _) = frame.begin
         columns.values(added, slice, isRow, ahead, before, distinct, total, state)
@@ -147,10 +155,10 @@ final case class SkewWindowExec(
         values(isRow = true, null))
     }.toArray
     val ofSlices = frames.toArray
-    rows.mapPartitionsWithIndex { (number, rows) =>
+    rows.mapPartitionsWithIndex { (partition, rows) =>
       if (!rows.hasNext) rows else {
         val (Frame(slice, carries, neighbours, _), (carrier, other, isRow)) =
-          (ofSlices(number), columnsOf(number))
+          (ofSlices(partition), columnsOf(partition))
         val both = new WithColumns(types)
         def others(rows: NearRows.Rows): Iterator[InternalRow] =
           near.iterator.flatMap(_.toRows(rows)).map(both(_, other))
@@ -168,7 +176,7 @@ final case class SkewWindowExec(
   private def outputTypes: Array[DataType] = output.map(_.dataType).toArray
 
   override def simpleString(maxFields: Int): String =
-    s"SkewWindow ${order.mkString("[", ", ", "]")}, $partitions"
+    s"SkewWindow ${order.mkString("[", ", ", "]")}, $partitions$carried"
 
   override protected def withNewChildInternal(c: SparkPlan): SkewWindowExec = copy(child = c)
 }

@@ -57,14 +57,28 @@ private[window] final class SliceStates(
   def add(state: InternalRow, row: InternalRow): Unit =
     update.target(state)(stateAndRow(state, row))
 
-  /** The bytes of a state. */
-  def bytes(state: InternalRow): Array[Byte] = asBytes(state).getBytes.clone()
+  /** The bytes of a state. It fails if a sum of decimals has more digits than bytes can hold. */
+  def bytes(state: InternalRow): Array[Byte] = bytesBy(asBytes, state)
+
+  /** The bytes of the state of all rows. A sum with too many digits has overflowed, as in stock. */
+  def bytesOfAll(state: InternalRow): Array[Byte] = asBytes(state).getBytes.clone()
+
+  /** @param write of the first fields, or of all */
+  private def bytesBy(write: UnsafeProjection, state: InternalRow): Array[Byte] = {
+    val written = write(state)
+    (0 until written.numFields).foreach { i =>
+      if (written.isNullAt(i) && !state.isNullAt(i)) {
+        throw new ArithmeticException("The sum of these rows has too many digits.")
+      }
+    }
+    written.getBytes.clone()
+  }
 
   /** The results of the aggregates, once all rows are in the state. */
   def results(state: Array[Byte]): InternalRow = evaluate(fromBytes(state))
 
   /** What a slice carries if there are no others. */
-  lazy val nothing: Array[Byte] = asCarried(empty()).getBytes.clone()
+  lazy val nothing: Array[Byte] = bytesBy(asCarried, empty())
 
   /**
    * For each slice, the state that its rows go on from, as
@@ -83,9 +97,9 @@ private[window] final class SliceStates(
     }
     before.zip(behind).map { case (earlier, later) =>
       val others = merged(earlier, later)
-      asCarried(InternalRow.fromSeq(fieldOfAll.zipWithIndex.map { case (all, i) =>
+      bytesBy(asCarried, InternalRow.fromSeq(fieldOfAll.zipWithIndex.map { case (all, i) =>
         (if (all) others else earlier).get(i, fields(i).dataType)
-      })).getBytes.clone()
+      }))
     }
   }
 

@@ -94,9 +94,10 @@ private[window] final class SlicesOfTask(n: Int, carried: Carried, input: Seq[At
   }
 
   def all: Seq[SentSlice] = rows.indices.map { i =>
-    SentSlice(
-      rows(i),
-      if (failed) null else states.bytes(ofSlices(i)),
-      edges.fold(SentSlice.NoEdges)(_(i).all))
+    SentSlice(rows(i), state(i), edges.fold(SentSlice.NoEdges)(_(i).all))
   }
+
+  private def state(slice: Int): Array[Byte] =
+    if (failed) null
+    else try states.bytes(ofSlices(slice)) catch { case NonFatal(_) => null }
 }

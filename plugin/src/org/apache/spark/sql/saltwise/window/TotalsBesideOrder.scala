@@ -13,7 +13,8 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project, Window
  *   after:   Window(rank(), sum(v) of all rows, x) - t
  * }}}
  *
- * An aggregate of all rows that is exact ([[TotalFunctions]]) is the same in any order.
+ * An aggregate of all rows that is exact ([[TotalFunctions]]) is the same in any order, if it does
+ * not fail on the way.
  */
 private[window] object TotalsBesideOrder {
 
@@ -22,7 +23,9 @@ private[window] object TotalsBesideOrder {
     case below: Window if SharedSlices.haveSameKeys(window, below) &&
         window.orderSpec.isEmpty != below.orderSpec.isEmpty && !reads(window, below) =>
       val (totals, ordered) = if (window.orderSpec.isEmpty) (window, below) else (below, window)
-      if (TotalFunctions(totals.windowExpressions).isEmpty) None
+      val depends = TotalFunctions(totals.windowExpressions).forall(
+        _.aggregates.exists(CarriedFunctions.mayOverflow))
+      if (depends) None
       else Some(ordered.copy(
         windowExpressions = Seq(below, window).flatMap { each =>
           if (each eq ordered) each.windowExpressions

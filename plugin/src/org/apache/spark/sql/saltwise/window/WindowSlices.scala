@@ -74,6 +74,13 @@ final case class Carried(
   def read: Seq[Attribute] =
     if (aggregates.isEmpty) Nil
     else near.fold(AttributeSet(aggregates.flatMap(_.references)).toSeq)(_.input)
+
+  /** What EXPLAIN shows of it. */
+  override def toString: String = {
+    val states = aggregates.map(_.aggregateFunction.toString)
+    (if (states.isEmpty) "" else states.mkString(", carry ", ", ", "")) +
+      (if (near.isEmpty) "" else ", with rows of their neighbours")
+  }
 }
 
 object Carried {
@@ -100,6 +107,10 @@ final case class WindowSlices(
     n: Int,
     child: LogicalPlan)
   extends UnaryNode with AddsColumns[LogicalPlan] {
+  // Spark would not find what is in `carried`, and drop columns that only it reads.
+  @transient override lazy val references: AttributeSet =
+    AttributeSet(expressions ++ carried.aggregates ++ carried.near.toSeq.flatMap(_.input)) --
+      producedAttributes
   override lazy val validConstraints: ExpressionSet = ExpressionSet()
   override def stats: Statistics = child.stats
   override protected def withNewChildInternal(c: LogicalPlan): WindowSlices = copy(child = c)
