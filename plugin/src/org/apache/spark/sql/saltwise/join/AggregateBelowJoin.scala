@@ -46,11 +46,16 @@ object AggregateBelowJoin extends Rule[LogicalPlan] {
     val observes = SaltwiseConf.observes(conf)
     if (!plan.containsAllPatterns(AGGREGATE, JOIN) ||
         !(observes || SaltwiseConf.isOn(conf)) || !isPossible) plan
-    else plan.transformUp {
-      case aggregate: Aggregate if !aggregate.isStreaming =>
-        OrStock[LogicalPlan]("AggregateBelowJoin", aggregate) {
-          if (observes) noted(aggregate) else sunk(aggregate)
-        }
+    else {
+      def combined(apart: Set[LogicalPlan]): LogicalPlan = plan.transformUp {
+        case aggregate: Aggregate if !aggregate.isStreaming =>
+          OrStock[LogicalPlan]("AggregateBelowJoin", aggregate) {
+            if (observes) noted(aggregate) else sunk(aggregate, apart)
+          }
+      }
+      val everywhere = combined(apart = Set.empty)
+      val lost = SharedSides.lost(plan, everywhere, conf)
+      if (lost.isEmpty) everywhere else combined(apart = lost)
     }
   }
 
@@ -60,20 +65,21 @@ object AggregateBelowJoin extends Rule[LogicalPlan] {
 
   /** Notes for the reports, in a session that only observes, what would be combined. */
   private def noted(aggregate: Aggregate): LogicalPlan = {
-    sunk(aggregate).collectFirst { case CombinedRows(keys, _, _, _, _) => keys }.foreach { keys =>
+    sunk(aggregate, apart = Set.empty).collectFirst { case CombinedRows(keys, _, _, _, _) => keys }.foreach { keys =>
       aggregate.setTagValue(Reported.JoinWouldRun, Reported.combineBelowJoin(keys))
     }
     aggregate
   }
 
-  private def sunk(aggregate: Aggregate): LogicalPlan = {
+  /** @param apart the sides of joins that stay as they are */
+  private def sunk(aggregate: Aggregate, apart: Set[LogicalPlan]): LogicalPlan = {
     val functions = ExpressionSet(
       aggregate.aggregateExpressions.flatMap(_.collect { case e: AggregateExpression => e })
     ).toSeq.collect { case e: AggregateExpression => e }
     val keys = AttributeSet(aggregate.groupingExpressions)
     val hinted = SkewGroupByHint.below(aggregate).exists(_.options.nonEmpty)
     if (hinted || functions.isEmpty || !functions.forall(Sinks(_))) aggregate
-    else new SinksAggregate(conf).below(aggregate.child, keys, functions).fold[LogicalPlan](
+    else new SinksAggregate(conf, apart).below(aggregate.child, keys, functions).fold[LogicalPlan](
       aggregate) { sunk =>
         val merged = functions.map(_.canonicalized).zip(UpdateOrMerge(sunk.rows)).toMap
         aggregate.withNewChildren(Seq(sunk.plan)).transformExpressionsDown {

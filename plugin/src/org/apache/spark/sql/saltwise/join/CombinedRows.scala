@@ -25,7 +25,9 @@ final case class CombinedRows(
 
   override def output: Seq[Attribute] =
     keys ++ added.map(_.withNullability(true)) :+ noState.toAttribute
-  override def producedAttributes: AttributeSet = AttributeSet(added :+ noState.toAttribute)
+  // A column of the rows that passes through must not be pruned below.
+  override def producedAttributes: AttributeSet =
+    AttributeSet(added.filterNot(child.outputSet.contains) :+ noState.toAttribute)
   override def maxRows: Option[Long] = child.maxRows
 
   // What is known of a column does not hold for rows that carry states.

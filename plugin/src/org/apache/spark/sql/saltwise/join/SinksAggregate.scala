@@ -25,8 +25,10 @@ private[join] final case class Sunk(plan: LogicalPlan, rows: RawRows) {
 /**
  * Finds the lowest shuffled join below an aggregate, on the side of its arguments, and combines the
  * rows below it. A side that is broadcast is passed by: there is no exchange to save.
+ *
+ * @param apart the canonical plans of sides that stay as they are ([[SharedSides]])
  */
-private[join] final class SinksAggregate(conf: SQLConf) {
+private[join] final class SinksAggregate(conf: SQLConf, apart: Set[LogicalPlan]) {
 
   /**
    * The plan with combined rows in it. None if there is no place for them.
@@ -96,7 +98,7 @@ private[join] final class SinksAggregate(conf: SQLConf) {
     // A task that runs again may send other states for the same rows, and Spark would compare them.
     val mayDiffer = SparkCompat.checksRows(conf) && !StableColumns.staysInPlace(side) &&
       !(conf.adaptiveExecutionEnabled && StableColumns.sameRows(side))
-    if (!areKeys || isUnique || mayDiffer ||
+    if (!areKeys || isUnique || mayDiffer || apart.contains(side.canonicalized) ||
         side.stats.sizeInBytes <= conf.getConf(SaltwiseConf.SmallInput)) None
     else {
       val raw = RawRows(keys, functions, side.outputSet)

@@ -8,12 +8,12 @@ import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartit
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{PlanLater, SparkPlan}
 import org.apache.spark.sql.execution.adaptive.QueryStageExec
-import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
+import org.apache.spark.sql.execution.exchange.{ShuffleExchangeLike, ValidateRequirements}
 import org.apache.spark.sql.execution.joins.{ShuffledJoin => ShuffledJoinExec}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.saltwise.{SaltwiseConf, SkewOptions}
 import org.apache.spark.sql.saltwise.plan.{
-  AggregatePhases, SkewGroupByHint, SkewLeftAloneExec, TransparentExec}
+  AggregatePhases, SkewGroupByHint, SkewLeftAloneExec, TransparentExec, UndecidedExec}
 
 /**
  * An aggregate over a join whose skewed partitions Spark may split.
@@ -29,7 +29,11 @@ import org.apache.spark.sql.saltwise.plan.{
  * would need one: the groups of a partition in parts are no longer whole. So the exchange is there
  * from the start, for states, and goes again when nothing was skewed ([[DropUnusedSplit]]).
  */
-final case class SkewJoinSplitExec(options: SkewOptions, child: SparkPlan) extends TransparentExec {
+final case class SkewJoinSplitExec(options: SkewOptions, child: SparkPlan) extends UndecidedExec {
+  override def inStock: Partitioning = child.collectFirst {
+    case SkewJoinReadExec(join) => join.outputPartitioning
+  }.getOrElse(outputPartitioning)
+
   override def simpleString(maxFields: Int): String = s"SkewJoinSplit $options"
   override protected def withNewChildInternal(c: SparkPlan): SkewJoinSplitExec = copy(child = c)
 }
@@ -90,18 +94,22 @@ object DropUnusedSplit extends Rule[SparkPlan] {
   private val Even = "no partition of the join below is skewed, and its rows are grouped by key"
 
   override def apply(plan: SparkPlan): SparkPlan =
-    if (!plan.exists(_.isInstanceOf[SkewJoinSplitExec])) plan
-    else plan.transformUp {
-      case marked @ SkewJoinSplitExec(_, stock) =>
-        stock.collectFirst { case SkewJoinReadExec(child) => child }
-          .filter(rows => isDecided(rows) && !isSplit(rows))
-          .flatMap(inOnePhase(stock, _))
-          .fold[SparkPlan](marked) { whole =>
-            val left = SkewLeftAloneExec(Even, whole)
-            marked.logicalLink.foreach(left.setLogicalLink)
-            left
-          }
+    plan.collect { case marked: SkewJoinSplitExec => marked }.foldLeft(plan) { (before, marked) =>
+      whole(marked.child).fold(before) { aggregate =>
+        val left = SkewLeftAloneExec(Even, aggregate)
+        marked.logicalLink.foreach(left.setLogicalLink)
+        val after = before.transformDown { case node if node eq marked => left }
+        // What is above may rely on the partitions that the exchange makes.
+        val fits = left.outputPartitioning == marked.outputPartitioning ||
+          ValidateRequirements.validate(after)
+        if (fits) after else before
+      }
     }
+
+  private def whole(stock: SparkPlan): Option[SparkPlan] =
+    stock.collectFirst { case SkewJoinReadExec(child) => child }
+      .filter(rows => isDecided(rows) && !isSplit(rows))
+      .flatMap(inOnePhase(stock, _))
 
   /** The aggregate over rows whose groups are whole; None if Spark itself needs the exchange. */
   private def inOnePhase(stock: SparkPlan, rows: SparkPlan): Option[SparkPlan] =

@@ -25,6 +25,7 @@ sealed trait UpdateOrMerge extends AggregateFunction {
   override def children: Seq[Expression] = Seq(inner, state)
   override def dataType: DataType = inner.dataType
   override def nullable: Boolean = inner.nullable
+  override def defaultResult: Option[Literal] = inner.defaultResult
   override def prettyName: String = inner.prettyName
   override def toAggString(isDistinct: Boolean): String = inner.toAggString(isDistinct)
 }

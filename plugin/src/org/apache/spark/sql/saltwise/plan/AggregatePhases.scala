@@ -2,7 +2,8 @@ package org.apache.spark.sql.saltwise.plan
 
 import scala.annotation.tailrec
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, NamedExpression}
+import org.apache.spark.sql.catalyst.expressions.{
+  Attribute, Expression, NamedExpression, SortOrder}
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.execution.{SortExec, SparkPlan}
 import org.apache.spark.sql.execution.aggregate._
@@ -113,9 +114,8 @@ object AggregatePhases {
     // The three operators that aggregate have the same parameters.
     val phase = node.makeCopy(Array[AnyRef](clustered, Boolean.box(node.isStreaming),
       node.numShufflePartitions, keys, aggregates, attributes, Int.box(offset), results, rows))
-    phase.requiredChildOrdering.head match {
-      case Nil => phase
-      case ordering => phase.withNewChildren(Seq(SortExec(ordering, global = false, rows)))
-    }
+    val ordering = phase.requiredChildOrdering.head
+    if (SortOrder.orderingSatisfies(rows.outputOrdering, ordering)) phase
+    else phase.withNewChildren(Seq(SortExec(ordering, global = false, rows)))
   }
 }

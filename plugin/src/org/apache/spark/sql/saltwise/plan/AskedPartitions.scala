@@ -3,23 +3,28 @@ package org.apache.spark.sql.saltwise.plan
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.SQLConfHelper
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, RepartitionByExpression}
-import org.apache.spark.sql.catalyst.plans.physical.{Distribution, UnspecifiedDistribution}
+import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.adaptive.{AQEUtils, LogicalQueryStage}
-import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
+import org.apache.spark.sql.execution.exchange.{ShuffleExchangeExec, ShuffleOrigin}
 import org.apache.spark.sql.saltwise.SaltwiseConf
 import org.apache.spark.sql.saltwise.compat.SparkCompat
-import org.apache.spark.sql.saltwise.split.SkewSplitExec
 
 /**
  * Stands below an exchange that the user asked for. Spark drops this exchange if the rows below
  * already lie as it would put them, as above an aggregate by the same keys. This node stays, so
  * that a rewrite of the aggregate leaves the rows there.
  *
- * @param asked     how the rows have to lie
- * @param isDropped whether Spark has dropped the exchange
+ * @param asked        how the rows have to lie
+ * @param partitioning that of the exchange
+ * @param isDropped    whether Spark has dropped the exchange
  */
-final case class AskedPartitionsExec(asked: Distribution, isDropped: Boolean, child: SparkPlan)
+final case class AskedPartitionsExec(
+    asked: Distribution,
+    partitioning: Partitioning,
+    shuffleOrigin: ShuffleOrigin,
+    isDropped: Boolean,
+    child: SparkPlan)
   extends TransparentExec {
 
   override def requiredChildDistribution: Seq[Distribution] =
@@ -32,18 +37,34 @@ final case class AskedPartitionsExec(asked: Distribution, isDropped: Boolean, ch
 
 object AskedPartitionsExec {
 
-  /** The same plan, where these nodes ask, or are gone if their exchange is still there. */
+  /**
+   * The same plan, where these nodes ask, or are gone if their exchange is there. It is there again
+   * if stock Spark would have kept it.
+   */
   def afterExchanges(plan: SparkPlan): SparkPlan = plan.transformUp {
     case exchange: ShuffleExchangeExec => exchange.mapChildren {
-      case AskedPartitionsExec(_, _, rows) => rows
+      case node: AskedPartitionsExec => node.child
       case other => other
     }
-    case node: AskedPartitionsExec => node.copy(isDropped = true)
+    case node: AskedPartitionsExec if isKept(node) => node.copy(isDropped = true)
+  }.transformUp {
+    case node: AskedPartitionsExec if !node.isDropped =>
+      SparkCompat.exchange(node.partitioning, node.child, node.shuffleOrigin)
+  }
+
+  /** Whether stock Spark drops the exchange, too. */
+  private def isKept(node: AskedPartitionsExec): Boolean = {
+    def isAsked(partitioning: Partitioning): Boolean = (partitioning, node.partitioning) match {
+      case (both: PartitioningCollection, _) => both.partitionings.exists(isAsked)
+      case (hash: HashPartitioning, asked: HashPartitioning) => hash.semanticEquals(asked)
+      case _ => false
+    }
+    node.child.collectFirst { case undecided: UndecidedExec => undecided.inStock }.forall(isAsked)
   }
 
   /** The same plan, without these nodes where no aggregate below may change its partitions. */
   def whereUndecided(plan: SparkPlan): SparkPlan = plan.transformUp {
-    case node: AskedPartitionsExec if !node.child.exists(_.isInstanceOf[SkewSplitExec]) =>
+    case node: AskedPartitionsExec if !node.child.exists(_.isInstanceOf[UndecidedExec]) =>
       node.child
   }
 }
@@ -64,8 +85,11 @@ final case class PlanRepartition(session: SparkSession) extends SparkStrategy wi
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case node: RepartitionByExpression if mayRewrite(node) => stock(node).map { planned =>
       AQEUtils.getRequiredDistribution(planned) match {
-        case Some(asked) if asked != UnspecifiedDistribution => planned.withNewChildren(
-          planned.children.map(AskedPartitionsExec(asked, isDropped = false, _)))
+        case Some(asked) if asked != UnspecifiedDistribution => planned match {
+          case exchange: ShuffleExchangeExec => exchange.mapChildren(AskedPartitionsExec(
+            asked, exchange.outputPartitioning, exchange.shuffleOrigin, isDropped = false, _))
+          case other => other
+        }
         case _ => planned
       }
     }
@@ -75,7 +99,7 @@ final case class PlanRepartition(session: SparkSession) extends SparkStrategy wi
   private def mayRewrite(node: RepartitionByExpression): Boolean =
     !SaltwiseConf.observes(conf) && (SaltwiseConf.isOn(conf) || node.exists {
       case _: SkewGroupByHint => true
-      case LogicalQueryStage(_, running) => running.exists(_.isInstanceOf[SkewSplitExec])
+      case LogicalQueryStage(_, running) => running.exists(_.isInstanceOf[UndecidedExec])
       case _ => false
     })
 }

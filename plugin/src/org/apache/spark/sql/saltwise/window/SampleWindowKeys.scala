@@ -8,8 +8,9 @@ import org.apache.spark.sql.catalyst.expressions.codegen.Block._
 import org.apache.spark.sql.catalyst.plans.logical.Window
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.execution.{SortExec, SparkPlan}
-import org.apache.spark.sql.execution.exchange.{ENSURE_REQUIREMENTS, ShuffleExchangeExec}
+import org.apache.spark.sql.execution.{SortExec, SparkPlan, UnionExec}
+import org.apache.spark.sql.execution.exchange.{
+  ENSURE_REQUIREMENTS, ShuffleExchangeExec, ValidateRequirements}
 import org.apache.spark.sql.execution.window.WindowExec
 import org.apache.spark.sql.saltwise.OrStock
 import org.apache.spark.sql.saltwise.compat.SparkCompat
@@ -31,12 +32,18 @@ import org.apache.spark.sql.types.DataType
 object SampleWindowKeys extends Rule[SparkPlan] {
   override def apply(plan: SparkPlan): SparkPlan =
     if (!WindowReasons.isOn) plan
-    else plan.transformUp {
-      case window @ WindowExec(_, keys, order, sort @ SortExec(_, false, Exchanged(exchange), _))
-          if mayRunInSlices(window) =>
-        OrStock[SparkPlan]("SampleWindowKeys", window) {
-          window.withNewChildren(Seq(sort.withNewChildren(Seq(sampled(exchange, order)))))
-        }
+    else {
+      val sampling = plan.transformUp {
+        case window @ WindowExec(_, keys, order, sort @ SortExec(_, false, Exchanged(exchange), _))
+            if mayRunInSlices(window) =>
+          OrStock[SparkPlan]("SampleWindowKeys", window) {
+            window.withNewChildren(Seq(sort.withNewChildren(Seq(sampled(exchange, order)))))
+          }
+      }
+      // A union has the partitioning of its branches only if all have the same, and operators above
+      // may rely on that. One branch may have no window.
+      if (!plan.exists(_.isInstanceOf[UnionExec]) || ValidateRequirements.validate(sampling)) sampling
+      else plan
     }
 
   /** An exchange that Spark put there for the window, and that sends rows by their hash. */
@@ -66,8 +73,7 @@ object SampleWindowKeys extends Rule[SparkPlan] {
 
 /**
  * Spark's hash partitioning, which also draws a sample of its rows. All rules treat it as Spark's
- * own, and it equals one without a sample or of another order: a union keeps the partitioning of
- * its branches only if these are equal, and an aggregate above may rely on that.
+ * own. It equals one of another order, as the branches of a union may have.
  *
  * @param samples rows of (keys, order), once the exchange has run
  */
@@ -97,6 +103,11 @@ final class SampledPartitioning(
   override protected def withNewChildrenInternal(
       newKeys: IndexedSeq[Expression]): SampledPartitioning =
     new SampledPartitioning(newKeys, n, order, samples)
+
+  // To a plan, an exchange with a sample is another one.
+  override def canEqual(other: Any): Boolean = other.isInstanceOf[SampledPartitioning]
+  override def equals(other: Any): Boolean = canEqual(other) && super.equals(other)
+  override def hashCode(): Int = super.hashCode
 }
 
 /** Draws a sample of the rows of a map task. `partition` is the partition of a row. */

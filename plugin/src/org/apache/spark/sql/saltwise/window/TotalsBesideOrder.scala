@@ -13,8 +13,8 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project, Window
  *   after:   Window(rank(), sum(v) of all rows, x) - t
  * }}}
  *
- * An aggregate of all rows that is exact ([[TotalFunctions]]) is the same in any order, if it does
- * not fail on the way.
+ * An aggregate of all rows that is exact ([[TotalFunctions]]) is the same in any order. A sum may
+ * overflow on the way in one order and not in another, but in stock Spark these rows have none.
  */
 private[window] object TotalsBesideOrder {
 
@@ -23,9 +23,7 @@ private[window] object TotalsBesideOrder {
     case below: Window if SharedSlices.haveSameKeys(window, below) &&
         window.orderSpec.isEmpty != below.orderSpec.isEmpty && !reads(window, below) =>
       val (totals, ordered) = if (window.orderSpec.isEmpty) (window, below) else (below, window)
-      val depends = TotalFunctions(totals.windowExpressions).forall(
-        _.aggregates.exists(CarriedFunctions.mayOverflow))
-      if (depends) None
+      if (TotalFunctions(totals.windowExpressions).isEmpty) None
       else Some(ordered.copy(
         windowExpressions = Seq(below, window).flatMap { each =>
           if (each eq ordered) each.windowExpressions
