@@ -114,7 +114,7 @@ QUERIES = {
         "[k]",
     ),
     "a union above": (
-        f"SELECT c, sum(v) {JOINED} GROUP BY c UNION ALL SELECT x, max(v) {JOINED} GROUP BY x",
+        f"SELECT c, sum(v) {JOINED} GROUP BY c UNION ALL SELECT x, max(v) {JOINED} WHERE v > 9 GROUP BY x",
         "[k]",
     ),
     "a column of a generator": (

@@ -1,0 +1,128 @@
+"""Aggregates over joins at the edges: subqueries, joins and repartitions above, and shuffles that several joins share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import SparkSession
+
+if TYPE_CHECKING:
+    from tests.agree import Agree, WithConf
+
+L = "l AS (SELECT id % 7 AS k, id % 5 AS g, id AS v FROM range(0, 20000, 1, 2))"
+R = "r AS (SELECT id AS k, id % 3 AS c FROM range(0, 7, 1, 2))"
+A = "a AS (SELECT id % 50 AS k, id % 7 AS g, id AS v FROM range(0, 20000, 1, 2))"
+B = "b AS (SELECT id AS k, id + 1 AS w FROM range(0, 50, 1, 2))"
+PRODUCTS = "SELECT a.k, a.g, sum(a.v * b.w) AS s FROM a JOIN b ON a.k = b.k GROUP BY a.k, a.g"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shuffled(with_conf: WithConf) -> Iterator[None]:
+    with with_conf(
+        {
+            "spark.saltwise.auto.smallInput": 0,
+            "spark.sql.autoBroadcastJoinThreshold": -1,
+            "spark.sql.shuffle.partitions": 4,
+            "spark.sql.adaptive.coalescePartitions.enabled": False,
+        }
+    ):
+        yield
+
+
+SAME = {
+    "a join above by more keys than the join below": (
+        f"WITH {A}, {B}, c AS ({PRODUCTS}), d AS (SELECT k, g, max(v) AS m FROM a GROUP BY k, g) "
+        "SELECT count(*), sum(c.s), sum(d.m) FROM c JOIN d ON c.k = d.k AND c.g = d.g"
+    ),
+    "a join above of sides with other numbers of partitions": (
+        "WITH a AS (SELECT /*+ REPARTITION(10, k) */ id % 50 AS k, id AS v FROM range(0, 20000, 1, 2)), "
+        "b AS (SELECT /*+ REPARTITION(10, k) */ id AS k, id + 1 AS w FROM range(0, 50, 1, 2)), "
+        "c AS (SELECT a.k, sum(a.v * b.w) AS s FROM a JOIN b ON a.k = b.k GROUP BY a.k), "
+        "d AS (SELECT id % 50 AS k, max(id) AS m FROM range(0, 20000, 1, 2) GROUP BY 1) "
+        "SELECT c.k, c.s, d.m FROM c JOIN d ON c.k = d.k"
+    ),
+    "a repartition above by more keys than the join below": (
+        f"WITH {A}, {B}, c AS ({PRODUCTS}) SELECT p, count(*), sum(s) FROM (SELECT spark_partition_id() AS p, s "
+        "FROM (SELECT /*+ REPARTITION(4, k, g) */ k, g, s FROM c)) GROUP BY p"
+    ),
+    "a repartition above by the keys of the join": (
+        f"WITH {A}, {B}, c AS ({PRODUCTS.replace('a.k, a.g,', 'a.k,').replace(', a.g', '')}) SELECT p, count(*), sum(s) "
+        "FROM (SELECT spark_partition_id() AS p, s FROM (SELECT /*+ REPARTITION(4, k) */ k, s FROM c)) GROUP BY p"
+    ),
+    "a correlated count": (
+        f"WITH {L}, {R} SELECT o.id, (SELECT count(*) FROM l JOIN r ON l.k = r.k WHERE r.c = o.id) FROM range(6) o"
+    ),
+    "a lateral join that drops an aggregate": (
+        f"WITH {L}, {R} SELECT o.id, t.n FROM range(6) o, LATERAL (SELECT l.g, sum(l.v) AS s, count(*) AS n "
+        "FROM l JOIN r ON l.k = r.k WHERE r.c = o.id GROUP BY l.g) t"
+    ),
+    "a subquery that exists": (
+        f"WITH {L}, {R} SELECT o.id FROM range(6) o WHERE EXISTS "
+        "(SELECT sum(l.v) FROM l JOIN r ON l.k = r.k WHERE r.c = o.id GROUP BY l.g)"
+    ),
+    "a subquery with a list": (
+        f"WITH {L}, {R} SELECT o.id FROM range(6) o WHERE o.id IN "
+        "(SELECT count(*) % 6 FROM l JOIN r ON l.k = r.k GROUP BY r.c, l.g)"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_at_the_edges_joins_give_the_same_answers(agree: Agree, name: str) -> None:
+    agree.auto(SAME[name])
+
+
+Ran = Callable[[str], str]
+
+
+@pytest.fixture
+def ran(spark: SparkSession, with_conf: WithConf, plan_that_ran: Callable[[], str]) -> Ran:
+    """Runs a query with the toggle on or off, and returns its final plan."""
+
+    def run(query: str, enabled: bool = True) -> str:
+        with with_conf({"spark.saltwise.enabled": enabled}):
+            spark.sql(query).collect()
+        return plan_that_ran()
+
+    return run
+
+
+def combined(plan: str) -> int:
+    return plan.count(", below a join")
+
+
+JOINED = "FROM l JOIN r ON l.k = r.k"
+TWICE = f"WITH {L}, {R} SELECT c, sum(v) {JOINED} GROUP BY c UNION ALL SELECT c, {{}} {JOINED} GROUP BY c"
+
+
+@pytest.mark.parametrize(
+    ("query", "times"),
+    [
+        (TWICE.format("max(v)"), 0),
+        (TWICE.format("max(v)").replace("max(v) FROM l JOIN", "max(v) FROM (SELECT * FROM l WHERE v > 9) l JOIN"), 2),
+        (f"WITH {L}, {R} SELECT c, sum(l.v) {JOINED} JOIN l AS m ON l.k = m.k AND m.v < 9 GROUP BY c", 1),
+    ],
+    ids=["other functions", "other rows", "a join with itself"],
+)
+def test_a_shuffle_that_two_joins_share_stays_one(agree: Agree, ran: Ran, query: str, times: int) -> None:
+    plan = agree.auto(query)
+    assert combined(plan) == times
+    assert ran(query).count("ReusedExchange") == ran(query, enabled=False).count("ReusedExchange")
+
+
+def test_subqueries_that_spark_makes_one_stay_one(agree: Agree, ran: Ran) -> None:
+    query = f"WITH {L}, {R} SELECT (SELECT sum(v) {JOINED} WHERE c = 1), (SELECT max(v) {JOINED} WHERE c = 1)"
+    plan = agree.auto(query)
+    assert combined(plan) > 0
+    assert ran(query).count("Exchange hashpartitioning") == ran(query, enabled=False).count("Exchange hashpartitioning")
+
+
+def test_an_even_join_with_texts_is_not_sorted_twice(agree: Agree, ran: Ran) -> None:
+    query = (
+        f"WITH {A}, {B} SELECT a.k, max(concat(CAST(a.v AS STRING), CAST(b.w AS STRING))) FROM a JOIN b ON a.k = b.k "
+        "GROUP BY a.k"
+    )
+    agree.auto(query)
+    assert ran(query).split("== Initial")[0].count("Sort [") == ran(query, False).split("== Initial")[0].count("Sort [")
