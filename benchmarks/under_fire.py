@@ -320,9 +320,9 @@ SECTIONS = {
     "tight_memory": (
         "Executors of 512 MB",
         "python tests/fire/tight_memory.py",
-        "The most megabytes that the heap of an executor ever held, in brackets divided by stock Spark's. Each plan runs on "
-        "more and more rows, until it fails. A heap grows for what is in use, large buffers that were in use a moment "
-        "before, and 16 MB of new objects. *Failed*: "
+        "The most megabytes that the heap of an executor ever held, in brackets divided by stock Spark's. Each plan "
+        "runs on more and more rows, until it fails. A heap grows for what is in use, large buffers that were in use a "
+        "moment before, and 16 MB of new objects. *Failed*: "
         "a task ran out of memory or lost its executor, or a heap stayed full, collection after collection. Adaptive "
         "execution makes few tasks of the 100,000 partitions, and is kept from it where they are fewer. The run "
         "fails where Saltwise fails and stock Spark does not, has more than 1.2 times its heap, or left a query alone."

@@ -4,7 +4,8 @@
 
 As :mod:`tests.fire.random_queries`, whose tables, columns and functions it takes; each query has a join below a GROUP
 BY, and joins are shuffled. Sides have NULL keys, no match, many matches, or no rows; the arguments come from one side
-mostly, and some fail for rows that the join drops.
+mostly, and some fail for rows that the join drops. Around some are a join of two such aggregates, a union of them, or a
+query that reads one for each of its rows.
 """
 
 from __future__ import annotations
@@ -40,7 +41,30 @@ class JoinGenerator(Generator):
         where = f" WHERE {self.simple_condition(joined)}" if self.random.random() < 0.2 else ""
         by = f" GROUP BY {', '.join(keys)}" if keys else ""
         having = self.random.choice(["", "", " HAVING count(*) > 2"])
+        if keys and self.random.random() < 0.3:
+            return Query(self.around(joined, keys, calls))
         return Query(f"SELECT {', '.join(shown)} FROM {joined.sql}{where}{by}{having}")
+
+    def around(self, joined: Relation, keys: list[str], calls: list[str]) -> str:
+        """Return a query that has two aggregates over a join, or one for each row of another query."""
+        names = [f"k{i}" for i in range(len(keys))]
+        named = ", ".join(f"{key} AS {name}" for key, name in zip(keys, names, strict=True))
+        texts = ", ".join(f"lower(CAST({name} AS string))" for name in names)
+        by = f"FROM {joined.sql} GROUP BY {', '.join(keys)}"
+        one, other = (f"SELECT {named}, {call} AS c, count(*) AS n {by}" for call in (calls[0], "count(1)"))
+        numbers = self.of(joined, "int", "bigint")
+        where = f"WHERE {self.random.choice(numbers)} % 3 = o.id " if numbers else ""
+        same = " AND ".join(f"x.{name} <=> y.{name}" for name in names)
+        return self.random.choice(
+            [
+                f"SELECT count(*), sum(x.n), sum(y.c) FROM ({one}) x JOIN ({other}) y ON {same}",
+                f"SELECT {texts}, c, n FROM ({one}) UNION ALL SELECT {texts}, NULL, n FROM ({other})",
+                f"SELECT {texts}, n FROM (SELECT /*+ REPARTITION(3, {', '.join(names)}) */ * FROM ({one}))",
+                f"SELECT o.id, (SELECT count(*) FROM {joined.sql} {where}) FROM range(4) o",
+                f"SELECT o.id, t.n FROM range(4) o, LATERAL (SELECT {calls[0]} AS c, count(*) AS n {by.replace('GROUP', where + 'GROUP')}) t",
+                f"SELECT (SELECT {calls[0]} FROM {joined.sql}), (SELECT count(*) FROM {joined.sql})",
+            ]
+        )
 
     def over_join(self, depth: int) -> tuple[Relation, Relation]:
         """Return a join, and the side whose columns are arguments."""

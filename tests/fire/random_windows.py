@@ -6,7 +6,8 @@ As :mod:`tests.fire.random_queries`, whose tables and columns it takes; each que
 over none, and the same order: ranks, aggregates in frames of every kind, values of other rows, FILTER and IGNORE
 NULLS, with rows that tie, NULLS FIRST and LAST, and no rows. Where ties would leave an answer open, a column that tells
 the rows apart ends the order. Some rows have a window of the same keys and order below them, which the windows read,
-and some totals stand beside an order.
+and some totals stand beside an order. Some calls come twice, in two frames. Around some are groups by the keys of a
+union, or a list that another query reads.
 """
 
 from __future__ import annotations
@@ -20,9 +21,14 @@ RANKS_OF_ROWS = ["row_number()", "ntile({n})"]
 """Ties leave their answers open."""
 ROWS_NEAR = ["lag({x}, {few})", "lead({x}, {few})", "lead({x}, 1, {x})"]
 AGGREGATES = ["count(*)", "count({x})", "count_if({x} IS NULL)", "bool_or({x} IS NULL)", "min({x})", "max({x})"]
-OF_WHOLE_NUMBERS = ["sum({x})", "bit_xor({x})", "bit_and({x})"]
+OF_WHOLE_NUMBERS = ["sum({x})", "try_sum({x})", "bit_xor({x})", "bit_and({x})"]
 OF_DECIMALS = ["sum({x})", "avg({x})"]
 OF_NUMBERS = ["sum({x})", "avg({x})", "stddev({x})"]
+OF_LIMITS = [
+    "sum(IF({x} % 2 = 0, 9223372036854775000, -9223372036854775000))",
+    "sum(IF({x} % 2 = 0, 1, -1) * CAST('9E37' AS DECIMAL(38, 0)))",
+]
+"""Sums that overflow if a frame has other rows than its own, under ANSI with an error."""
 VALUES = ["first_value({x})", "last_value({x})", "nth_value({x}, {few})"]
 THAT_IGNORE = ["lag({x}) IGNORE NULLS", "first_value({x}) IGNORE NULLS"]
 WHOLE = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
@@ -67,13 +73,17 @@ class WindowGenerator(Generator):
         family = self.random.choice([self.carried, self.carried, self.near if total else self.carried, self.any])
         if distant:
             family = self.distant
-        calls = []
+        calls: list[str] = []
+        again = None
         for _ in range(self.random.choice([1, 1, 2, 4])):
             # The last one is of the window below, if there is one.
             column = self.random.choice([*columns, columns[-1]])
             if total and self.random.random() < 0.3:
                 family = self.random.choice([self.carried, self.near])
             call, frames = family(one.columns[column].name, bool(order), total)
+            if again and self.random.random() < 0.3:
+                column, call, frames = again
+            again = column, call, frames
             if self.spark_4 and call.split("(")[0] in FILTERED and self.random.random() < 0.1:
                 call += f" FILTER (WHERE {self.simple_condition(one)})"
             window = " ".join([*by, self.random.choice(frames)]).strip()
@@ -91,7 +101,12 @@ class WindowGenerator(Generator):
             "{0}",
             "SELECT {1}, count(*) FROM ({0}) GROUP BY {1}",
             "SELECT * FROM ({0}) WHERE {1} IS NOT NULL",
+            "SELECT count(*) FROM ({0}) WHERE {1} IN (SELECT {1} FROM ({0}))",
         ]
+        if keys and self.random.random() < 0.2:
+            of_key = f"SELECT {keys[0]} AS k, {calls[-1]} AS c FROM {one.sql}"
+            other = self.random.choice([of_key, f"SELECT k, c FROM ({of_key}) WHERE k IS NOT NULL"])
+            return Query(f"SELECT CAST(k AS string), count(*), count(c) FROM ({of_key} UNION ALL {other}) GROUP BY k")
         return Query(self.random.choice(around).format(sql, last))
 
     def above_another(self, one: Relation, window: str, total: bool) -> Relation:
@@ -129,7 +144,8 @@ class WindowGenerator(Generator):
             return self.random.choice(ROWS_NEAR), [""]
         if self.random.random() < 0.3:
             return self.random.choice(VALUES), FRAMES + FRAMES_OF_ROWS
-        return self.random.choice(AGGREGATES + OF_NUMBERS * (kind in NUMBERS)), SHORT_FRAMES
+        of_limits = OF_LIMITS * (kind in ("int", "bigint"))
+        return self.random.choice(AGGREGATES + OF_NUMBERS * (kind in NUMBERS) + of_limits), SHORT_FRAMES
 
     def distant(self, kind: str, ordered: bool, total: bool) -> tuple[str, list[str]]:
         """Return an aggregate, and frames of distances."""

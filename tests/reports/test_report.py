@@ -130,7 +130,9 @@ def test_where_no_placement_beats_the_hash_the_report_says_so(spark: SparkSessio
 def test_a_name_is_no_dataframe(spark: SparkSession) -> None:
     with pytest.raises(SaltwiseValueError) as error:
         saltwise.skew_report("visits", "user")  # type: ignore[arg-type]
-    assert str(error.value) == "df is the text 'visits'; it must be a DataFrame of Spark, such as spark.table('visits')."
+    assert (
+        str(error.value) == "df is the text 'visits'; it must be a DataFrame of Spark, such as spark.table('visits')."
+    )
 
 
 def test_rows_of_pandas_are_no_dataframe_of_spark(spark: SparkSession) -> None:

@@ -176,7 +176,9 @@ def test_savings_compare_the_same_query_with_a_hint_and_without(application: tup
     found, _ = application
     # The percentile, the window, the maximum over a join, and the routed aggregate; not the sum, the even window, the
     # join that was not split, and the function that failed.
-    ran_both_ways = r"[\d.]+ s (saved|lost) by 4 queries that ran with Saltwise and without it; 3 others ran one way only\."
+    ran_both_ways = (
+        r"[\d.]+ s (saved|lost) by 4 queries that ran with Saltwise and without it; 3 others ran one way only\."
+    )
     assert re.match(ran_both_ways, found["savings"])
 
 

@@ -41,7 +41,10 @@ def test_windows_in_slices_give_the_same_answers(agree: Agree, name: str) -> Non
 @pytest.mark.parametrize(
     ("calls", "carried"),
     [
-        ("sum(v) OVER (ORDER BY x), rank() OVER (ORDER BY x)", r"\[x#\d+L? ASC NULLS FIRST\], slices, carry sum\(v#\d+L?\)"),
+        (
+            "sum(v) OVER (ORDER BY x), rank() OVER (ORDER BY x)",
+            r"\[x#\d+L? ASC NULLS FIRST\], slices, carry sum\(v#\d+L?\)",
+        ),
         ("lag(v) OVER (ORDER BY id)", r"\[id#\d+L? ASC NULLS FIRST\], slices, with rows of their neighbours"),
         ("max(v) OVER ()", r"\[\], slices, carry max\(v#\d+L?\)"),
     ],

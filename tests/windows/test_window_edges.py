@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 ROWS = "range(0, 6000, 1, 3)"
 LARGE = "id * 1000003 + 9007199254740993"
 """Averages of such numbers lose bits, so one task runs all of their rows."""
-ANSI = {"spark.sql.ansi.enabled": True}
-NO_ANSI = {"spark.sql.ansi.enabled": False}
+ANSI: dict[str, object] = {"spark.sql.ansi.enabled": True}
+NO_ANSI: dict[str, object] = {"spark.sql.ansi.enabled": False}
 RANKS_BY_KEY = (
     "SELECT k, rank() OVER (PARTITION BY k ORDER BY x) AS r FROM (SELECT id % 3 AS k, id AS x FROM range(0, 300, 1, 3))"
 )
@@ -33,7 +33,7 @@ def sliced(with_conf: WithConf) -> Iterator[None]:
         yield
 
 
-SAME = {
+SAME: dict[str, tuple[str, dict[str, object]]] = {
     "one function in two frames": (
         "SELECT id, sum(id) OVER (ORDER BY id ROWS 2 PRECEDING), sum(id) OVER (ORDER BY id ROWS 5 PRECEDING), "
         "last_value(id) OVER (ORDER BY id), last_value(id) OVER (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND "

@@ -211,5 +211,5 @@ def summary(outcomes: list[Outcome]) -> str:
     return (
         f"{answers} The switch is spark.saltwise.enabled=true, and nothing else changes. The seconds of this machine "
         "are medians of runs by turns. Those on more cores come from the measured tasks of one more run, which the "
-        "picture shows, scheduled there stage by stage. The hint MERGE stands for a table that is too large to broadcast."
+        "picture shows, scheduled there stage by stage. The hint MERGE stands for a table too large to broadcast."
     )

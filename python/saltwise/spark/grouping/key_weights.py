@@ -51,8 +51,8 @@ def weights_of(
         Hashes and weights, for :meth:`saltwise.PlacementStore.plan`.
 
     Raises:
-        SaltwiseValueError: `df` is no DataFrame, there is no key, a key holds a map, the cost is unknown, or a weight is negative, NaN,
-            infinite or NULL.
+        SaltwiseValueError: `df` is no DataFrame, there is no key, a key holds a map, the cost is unknown, or a weight
+            is negative, NaN, infinite or NULL.
         PluginMissingError: the cost is "rows", and the session has no plugin.
 
     >>> weights_of(df, "k").weights

@@ -76,8 +76,8 @@ Each has a pattern that finds it in the analysed plan.
 WITHOUT, WITH = "without Saltwise", "with Saltwise"
 _REWRITTEN = "Rewritten: "
 _FEW_CORES = (
-    "On few cores, the work of all tasks decides how long a query takes; on as many cores as there are tasks, the longest "
-    "one does."
+    "On few cores, the work of all tasks decides how long a query takes; on as many cores as there are tasks, the "
+    "longest one does."
 )
 
 

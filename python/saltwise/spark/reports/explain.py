@@ -29,7 +29,9 @@ _PLANS = {
     "split": f"rows are shuffled once by key, and {_SPLIT}",
 }
 _NO_GROUPS = "the query has no GROUP BY and no window"
-_SMALL_WINDOW = "its window has less input than spark.saltwise.auto.smallInput, or spark.saltwise.window.slices is false"
+_SMALL_WINDOW = (
+    "its window has less input than spark.saltwise.auto.smallInput, or spark.saltwise.window.slices is false"
+)
 _PIECE = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`|--[^\n]*|/\*.*?\*/|.""", re.DOTALL)
 """A string, a quoted name or a comment of a query, or else one character."""
 _NOISE = re.compile(

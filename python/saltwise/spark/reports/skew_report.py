@@ -109,8 +109,8 @@ class SkewReport(Printable):
 
         title = Text.assemble((f"Skew of {', '.join(self.keys)}", "bold"))
         yield title + (
-            f": {self.rows:,} rows on {counted(self.partitions, 'task')}; a key is hot if it has {self.theta:.3g} of them "
-            "or more (theta)"
+            f": {self.rows:,} rows on {counted(self.partitions, 'task')}; a key is hot if it has {self.theta:.3g} of "
+            "them or more (theta)"
         )
         hot = [(str(k), f"{k.count:,}", f"{k.lower:,}", f"{k.share:.2%}") for k in self.hot_keys[:_PRINTED_KEYS]]
         yield Table(hot, ("hot key", "rows (at most)", "at least", "share"))
@@ -319,7 +319,7 @@ def _advice(hot: tuple[HotKey, ...], predicted: dict[str, float], rows: int, n: 
     return (
         f"Key {hot[0]} has {hot[0].share:.0%} of the rows, so the largest of {n} tasks gets {before:.1f} times the "
         "mean where states grow with their rows, as in exact percentiles. There auto reads it in slices "
-        f"({predicted['split']:.2f} times), and strategy={best!r} shuffles rows once more ({predicted[best]:.2f} times). "
-        "A list as of collect_list is still made in one task. Sums and counts are combined before the shuffle and need "
-        "nothing."
+        f"({predicted['split']:.2f} times), and strategy={best!r} shuffles rows once more ({predicted[best]:.2f} "
+        "times). A list as of collect_list is still made in one task. Sums and counts are combined before the shuffle "
+        "and need nothing."
     )

@@ -65,9 +65,9 @@ object AggregateBelowJoin extends Rule[LogicalPlan] {
 
   /** Notes for the reports, in a session that only observes, what would be combined. */
   private def noted(aggregate: Aggregate): LogicalPlan = {
-    sunk(aggregate, apart = Set.empty).collectFirst { case CombinedRows(keys, _, _, _, _) => keys }.foreach { keys =>
-      aggregate.setTagValue(Reported.JoinWouldRun, Reported.combineBelowJoin(keys))
-    }
+    sunk(aggregate, apart = Set.empty).collectFirst {
+      case CombinedRows(keys, _, _, _, _) => Reported.combineBelowJoin(keys)
+    }.foreach(aggregate.setTagValue(Reported.JoinWouldRun, _))
     aggregate
   }
 

@@ -30,7 +30,8 @@ private[join] object SharedSides {
     val rows = combined.collect { case rows: CombinedRows => rows }
     if (rows.isEmpty) Set.empty
     else {
-      val shuffles = stock.collect { case join: Join => sidesOf(join, conf) }.flatten.groupBy(identity)
+      val shuffles =
+        stock.collect { case join: Join => sidesOf(join, conf) }.flatten.groupBy(identity)
       val ofSides = rows.groupBy(_.child.canonicalized)
       shuffles.collect {
         case ((side, _), joins) if joins.length > 1 && ofSides.get(side).exists { found =>
@@ -40,7 +41,7 @@ private[join] object SharedSides {
     }
   }
 
-  /** The canonical plans of the sides that are shuffled, with the keys in terms of their columns. */
+  /** The canonical plans of the sides that are shuffled, and the keys by their places in them. */
   private def sidesOf(join: Join, conf: SQLConf): Seq[(LogicalPlan, Seq[Expression])] = join match {
     case ExtractEquiJoinKeys(_, leftKeys, rightKeys, _, _, left, right, _)
         if ShuffledJoin(join, conf) =>

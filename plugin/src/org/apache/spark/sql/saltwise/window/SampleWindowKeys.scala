@@ -42,8 +42,9 @@ object SampleWindowKeys extends Rule[SparkPlan] {
       }
       // A union has the partitioning of its branches only if all have the same, and operators above
       // may rely on that. One branch may have no window.
-      if (!plan.exists(_.isInstanceOf[UnionExec]) || ValidateRequirements.validate(sampling)) sampling
-      else plan
+      val fits =
+        !plan.exists(_.isInstanceOf[UnionExec]) || ValidateRequirements.validate(sampling)
+      if (fits) sampling else plan
     }
 
   /** An exchange that Spark put there for the window, and that sends rows by their hash. */
