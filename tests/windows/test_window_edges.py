@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.agree import plan_text
 
 if TYPE_CHECKING:
     from tests.agree import Agree, WithConf
@@ -35,7 +36,7 @@ def sliced(with_conf: WithConf) -> Iterator[None]:
 
 SAME: dict[str, tuple[str, dict[str, object]]] = {
     "one function in two frames": (
-        "SELECT id, sum(id) OVER (ORDER BY id ROWS 2 PRECEDING), sum(id) OVER (ORDER BY id ROWS 5 PRECEDING), "
+        "SELECT id, max(-id) OVER (ORDER BY id ROWS 2 PRECEDING), max(-id) OVER (ORDER BY id ROWS 5 PRECEDING), "
         "last_value(id) OVER (ORDER BY id), last_value(id) OVER (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND "
         f"UNBOUNDED FOLLOWING) FROM {ROWS}",
         {},
@@ -129,6 +130,7 @@ def test_a_union_of_windows_is_grouped_once(agree: Agree, with_conf: WithConf, s
     query, _ = SAME["a union of windows below groups of their keys"]
     stock = agree.stock(query)
     with with_conf({"spark.saltwise.enabled": True, "spark.saltwise.auto.smallInput": small_input}):
+        assert plan_text(agree.spark.sql(query)).count("SkewWindow samples its keys") == 2
         assert sorted(map(tuple, agree.spark.sql(query).collect())) == sorted(map(tuple, stock.rows))
 
 
