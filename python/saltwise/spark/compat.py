@@ -195,6 +195,11 @@ def _catalyst_call(column: Any) -> Call | None:
     if _kind(expression) == "AggregateExpression" and name in ("any_value", "first"):
         columns.append(F.lit(function.ignoreNulls()))
     condition = expression.filter()
+    if _kind(expression) == "UnresolvedFunction":
+        # From Spark 4.0 on, the others are those of WITHIN GROUP (ORDER BY ...).
+        others = expression.children().size() - arguments.size() - int(condition.isDefined())
+        if others > 0:
+            return None
     return Call(
         name.lower(),
         columns,

@@ -81,7 +81,11 @@ def mergeable(column: Column, name: str) -> Mergeable:
 def two_phases(column: Column) -> Mergeable | None:
     """Return the two phases of an aggregate; None if the Column is not one call of a function that merges."""
     call = single_call(column)
-    return None if call is None or call.distinct or call.name not in RULES else mergeable_call(call)
+    if call is None or call.distinct or call.name not in RULES:
+        return None
+    # max_by(value, other, k) keeps k values, and the rule keeps one.
+    keeps_many = call.name in ("max_by", "min_by") and len(call.arguments) > RULES[call.name].values
+    return None if keeps_many else mergeable_call(call)
 
 
 def single_call(column: Column) -> Call | None:

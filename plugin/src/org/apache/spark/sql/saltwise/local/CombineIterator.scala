@@ -87,7 +87,7 @@ private final class CombineIterator(
   private var sendingBucket = NotSending
   private var nextRow, rawEnd = 0
   private var leavingEntries: Iterator[Entry] = Iterator.empty
-  private var ended = false
+  private var sends, ended = false
 
   override def hasNext: Boolean = {
     if (readyRow == null) advance()
@@ -96,6 +96,10 @@ private final class CombineIterator(
 
   override def next(): UnsafeRow = {
     if (!hasNext) throw new NoSuchElementException
+    if (!sends) {
+      sends = true
+      memory.beginToSend()
+    }
     val out = readyRow
     readyRow = null
     out

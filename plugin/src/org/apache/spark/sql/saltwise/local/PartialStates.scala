@@ -80,7 +80,9 @@ private[local] abstract class PartialStates(
 
   /** The bytes of a state before its first row, and of each of its fields. */
   protected lazy val emptyBytes: Long = fixedBytes + emptySizes.sum
-  protected lazy val emptySizes: Seq[Long] = sizes(emptyState())
+  /** Spark sends no state of no rows, and some functions cannot. */
+  protected lazy val emptySizes: Seq[Long] =
+    try sizes(emptyState()) catch { case NonFatal(_) => fields.indices.map(_ => 0L) }
 
   /** The bytes that each field takes, beside its word in the row, when a state is sent. */
   protected def sizes(state: InternalRow): Seq[Long] = {

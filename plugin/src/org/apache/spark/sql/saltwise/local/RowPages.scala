@@ -17,6 +17,7 @@ private[local] final class RowPages(memory: StateMemory, maxBytes: Long) {
 
   private val blocks = new ArrayBuffer[MemoryBlock]
   private var bases = new Array[AnyRef](16)
+  private var offsets = new Array[Long](16)
   private var free = new Array[Int](64)
   private var freePages = 0
 
@@ -29,7 +30,8 @@ private[local] final class RowPages(memory: StateMemory, maxBytes: Long) {
 
   /** The object and the offset in it where a page begins. */
   def base(page: Int): AnyRef = bases(page >>> PagesBits)
-  def offset(page: Int): Long = FirstOffset + (page & (MaxPages - 1)).toLong * PageBytes
+  def offset(page: Int): Long =
+    offsets(page >>> PagesBits) + (page & (MaxPages - 1)).toLong * PageBytes
 
   /** Takes bytes beside the pages, and returns whether there were enough. */
   def take(bytes: Long): Boolean = {
@@ -109,8 +111,12 @@ private[local] final class RowPages(memory: StateMemory, maxBytes: Long) {
     val block = if (isFull) null else memory.block(count * PageBytes)
     if (block != null) {
       heldBytes += block.size
-      if (blocks.length == bases.length) bases = java.util.Arrays.copyOf(bases, 2 * bases.length)
+      if (blocks.length == bases.length) {
+        bases = java.util.Arrays.copyOf(bases, 2 * bases.length)
+        offsets = java.util.Arrays.copyOf(offsets, 2 * offsets.length)
+      }
       bases(blocks.length) = block.getBaseObject
+      offsets(blocks.length) = block.getBaseOffset
       unused = blocks.length << PagesBits
       unusedPages = math.min(count, MaxPages)
       blocks += block
@@ -130,6 +136,4 @@ private[local] object RowPages {
 
   /** A number of a page has room for so many, and a task of Spark can have twice as many. */
   private val MaxBlocks = 1 << 12
-
-  private val FirstOffset = org.apache.spark.unsafe.Platform.LONG_ARRAY_OFFSET.toLong
 }

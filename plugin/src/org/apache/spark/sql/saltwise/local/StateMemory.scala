@@ -6,15 +6,20 @@ import org.apache.spark.unsafe.memory.MemoryBlock
 /**
  * The memory of waiting rows and of states in a task, as Spark's memory manager counts it.
  *
- * Both are on the heap. Memory is asked for before it is used. Spark keeps large blocks for the
- * next task, so the garbage collector does not have to copy them.
+ * Memory is asked for before it is used. Blocks are where Spark's own operators have theirs, on the
+ * heap or off it. Spark keeps large ones for the next task, so the garbage collector does not have
+ * to copy them.
+ *
+ * A part is kept back until the first row is sent. The operator that takes it may need a page for
+ * it, and has nothing yet that it could spill.
  *
  * @param limit the most bytes that may be held
  */
 private[local] final class StateMemory(manager: TaskMemoryManager, limit: Long)
-  extends MemoryConsumer(manager, 1, MemoryMode.ON_HEAP) {
+  extends MemoryConsumer(manager, 1, manager.getTungstenMemoryMode) {
   import StateMemory.Step
 
+  private var keptBack = acquireMemory(manager.pageSizeBytes + Step)
   private var heldBytes = 0L
   private var blockBytes = 0L
 
@@ -29,9 +34,9 @@ private[local] final class StateMemory(manager: TaskMemoryManager, limit: Long)
 
   /** Takes more bytes, and returns whether there were enough. */
   def take(bytes: Long): Boolean = held + bytes <= limit && {
-    val missing = held + bytes - getUsed
+    val missing = held + bytes - (getUsed - keptBack)
     if (missing > 0 && acquireMemory(math.max(Step, missing)) < missing) scarce = true
-    val enough = held + bytes <= getUsed
+    val enough = held + bytes <= getUsed - keptBack
     if (enough) {
       heldBytes += bytes
       peak = math.max(peak, held)
@@ -57,8 +62,15 @@ private[local] final class StateMemory(manager: TaskMemoryManager, limit: Long)
     freePage(block)
   }
 
+  /** Gives the part back that is for the first row that is sent. */
+  def beginToSend(): Unit = if (keptBack > 0) {
+    freeMemory(keptBack)
+    keptBack = 0
+  }
+
   /** Gives everything back, apart from blocks. */
   def release(): Unit = {
+    keptBack = 0
     freeMemory(getUsed - blockBytes)
     heldBytes = 0
     scarce = false

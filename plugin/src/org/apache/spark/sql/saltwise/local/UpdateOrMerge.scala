@@ -116,6 +116,7 @@ final case class UpdateOrMergeTyped(
     else buffer match {
       case both: RowsAndStates =>
         both.updated = function.update(both.updated, row)
+        both.hasRows = true
         both
       case updated => function.update(updated, row)
     }
@@ -143,8 +144,12 @@ final case class UpdateOrMergeTyped(
    */
   private def single(buffer: Any): Any = buffer match {
     case both: RowsAndStates =>
-      both.add(function.deserialize(function.serialize(both.updated)))
-      both.updated = function.createAggregationBuffer()
+      // Some functions have no state of no rows.
+      if (both.hasRows) {
+        both.add(function.deserialize(function.serialize(both.updated)))
+        both.updated = function.createAggregationBuffer()
+        both.hasRows = false
+      }
       both.merged
     case updated => updated
   }
@@ -160,8 +165,9 @@ final case class UpdateOrMergeTyped(
 
 private object UpdateOrMergeTyped {
 
-  /** The buffer of a key that had states. `updated` has its raw rows. */
+  /** The buffer of a key that had states. `updated` has its raw rows, if it has any. */
   sealed abstract class RowsAndStates(var updated: Any) {
+    var hasRows = true
     def add(state: Any): Unit
     def merged: Any
   }

@@ -34,7 +34,7 @@ object PartitionFunctionJson {
       case KeyGroups(_, table) => ("groups", s""", "table": ${table.mkString("[", ", ", "]")}""")
     }
     val content = s"""{"format": "$Format", "version": 1, "kind": "$kind", """ +
-      s""""key_type": "$keyType", "hash": "xxhash64", "workers": ${function.workers}$fields"""
+      s""""key_type": ${new ObjectMapper().writeValueAsString(keyType)}, "hash": "xxhash64", "workers": ${function.workers}$fields"""
     s"""$content, "crc32": ${checksum(new ObjectMapper().readTree(content + "}"))}}"""
   }
 

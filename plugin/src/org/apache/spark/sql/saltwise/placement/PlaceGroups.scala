@@ -27,7 +27,7 @@ final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
   import PlaceGroups._
 
   override def apply(plan: LogicalPlan): LogicalPlan =
-    if (SaltwiseConf.observes(conf) || !mayPlace(plan)) plan
+    if (SaltwiseConf.observes(conf) || !mayPlace(plan) || isCorrelated(plan)) plan
     else {
       val groups = new GroupsToPlace(plan, conf)
       plan.transformUp {
@@ -38,6 +38,12 @@ final case class PlaceGroups(session: SparkSession) extends Rule[LogicalPlan] {
           }
       }
     }
+
+  /** Spark optimizes such a subquery alone, and then makes a join of it. */
+  private def isCorrelated(plan: LogicalPlan): Boolean = plan match {
+    case Subquery(_, correlated) => correlated
+    case _ => false
+  }
 
   /** Whether the session places groups that do not ask for it. */
   def isEnabled: Boolean = conf.getConf(SaltwiseConf.PlacementEnabled)

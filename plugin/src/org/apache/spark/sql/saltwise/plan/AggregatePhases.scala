@@ -1,7 +1,5 @@
 package org.apache.spark.sql.saltwise.plan
 
-import scala.annotation.tailrec
-
 import org.apache.spark.sql.catalyst.expressions.{
   Attribute, Expression, NamedExpression, SortOrder}
 import org.apache.spark.sql.catalyst.expressions.aggregate._
@@ -18,7 +16,7 @@ final case class AggregatePhases(
   import AggregatePhases._
 
   /** What the first phase reads. */
-  def rows: SparkPlan = belowSort(first.child)
+  def rows: SparkPlan = belowSort(first)
 
   /** n, the number of partitions of the shuffle. */
   def workers: Int = exchange.outputPartitioning.numPartitions
@@ -87,7 +85,7 @@ object AggregatePhases {
   def of(stock: SparkPlan): Option[AggregatePhases] =
     Option(stock)
       .collect { case last: BaseAggregateExec if hasMode(last, Final) => last }
-      .map(last => (last, belowSort(last.child)))
+      .map(last => (last, belowSort(last)))
       .collect { case (last, exchange: ShuffleExchangeExec) => (last, exchange, exchange.child) }
       .collect { case (last, exchange, first: BaseAggregateExec) if hasMode(first, Partial) =>
         AggregatePhases(last, exchange, first)
@@ -96,9 +94,10 @@ object AggregatePhases {
   private def hasMode(node: BaseAggregateExec, mode: AggregateMode): Boolean =
     node.aggregateExpressions.forall(_.mode == mode)
 
-  @tailrec
-  private def belowSort(plan: SparkPlan): SparkPlan = plan match {
-    case sort: SortExec if !sort.global => belowSort(sort.child)
+  /** What is below the sort that a phase needs. Any other sort is the user's. */
+  private def belowSort(phase: BaseAggregateExec): SparkPlan = phase.child match {
+    case SortExec(order, false, child, _)
+        if order.nonEmpty && order == phase.requiredChildOrdering.head => child
     case other => other
   }
 

@@ -10,7 +10,8 @@ import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, LogicalQu
 import org.apache.spark.sql.execution.columnar.InMemoryRelation
 import org.apache.spark.sql.execution.datasources.LogicalRelation
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation
-import org.apache.spark.sql.saltwise.plan.{PassesRows, SkewGroupByHint, StandsForRows}
+import org.apache.spark.sql.saltwise.plan.{
+  GroupingKeys, PassesRows, SkewGroupByHint, StandsForRows}
 import org.apache.spark.sql.types._
 
 /**
@@ -165,7 +166,9 @@ object StableColumns {
           if sameGroups && isOrderFree(e.aggregateFunction) && repeats(e, stable) =>
         Literal.create(null, e.dataType)
     })
-    stableAmong(results, AttributeSet(stable.filter(keys.contains)))
+    // Which of several equal texts stands for a group depends on the order of rows.
+    stableAmong(results, AttributeSet(stable.filter(key =>
+      keys.contains(key) && !GroupingKeys.isCollated(key.dataType))))
   }
 
   private def isOrderFree(function: AggregateFunction): Boolean = function match {

@@ -56,7 +56,9 @@ abstract class ItemCounting extends SketchAggregate {
   override def checkInputDataTypes(): TypeCheckResult = {
     val groupable = TypeUtils.checkForOrderingExpr(item.dataType, prettyName)
     if (groupable.isFailure) groupable
-    else if (SketchArguments.levels(item.dataType) > SketchArguments.MaxLevels) {
+    else if (item.dataType.existsRecursively(_.isInstanceOf[UserDefinedType[_]])) {
+      TypeCheckFailure(s"${item.sql} has a user-defined type; cast it, or take a field of it")
+    } else if (SketchArguments.levels(item.dataType) > SketchArguments.MaxLevels) {
       TypeCheckFailure(s"${item.sql} has structs and arrays inside of each other; it must have " +
         s"at most ${SketchArguments.MaxLevels} levels of them")
     } else SketchArguments.check("capacity", capacityExpression, 1, SketchArguments.MaxCapacity)

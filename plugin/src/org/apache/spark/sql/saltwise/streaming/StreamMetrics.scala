@@ -34,7 +34,7 @@ object StreamMetrics {
   def canShow(keyType: DataType): Boolean = keyType match {
     case ArrayType(element, _) => canShow(element)
     case StructType(fields) => fields.forall(field => canShow(field.dataType))
-    case udt: UserDefinedType[_] => canShow(udt.sqlType)
+    case _: UserDefinedType[_] => false
     case atomic => Try {
       val value = CatalystTypeConverters.convertToScala(Literal.default(atomic).value, atomic)
       new GenericRowWithSchema(Array(value), new StructType().add("key", atomic)).json
