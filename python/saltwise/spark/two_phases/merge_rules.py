@@ -84,7 +84,7 @@ def two_phases(column: Column) -> Mergeable | None:
     if call is None or call.distinct or call.name not in RULES:
         return None
     # max_by(value, other, k) keeps k values, and the rule keeps one.
-    keeps_many = call.name in ("max_by", "min_by") and len(call.arguments) > RULES[call.name].values
+    keeps_many = call.name in ("max_by", "min_by") and len(call.arguments) > 2
     return None if keeps_many else mergeable_call(call)
 
 
