@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
+_ROUNDING = 16 * float(np.finfo(float).eps)
+"""A mean of many batches is off by a few units in its last place."""
+
+
 class CoMoments(NamedTuple):
     """Number of rows, means and co-moments of rows of d numbers."""
 
@@ -58,6 +62,19 @@ def merge_moments(a: CoMoments, b: CoMoments) -> CoMoments:
     )
 
 
+def without_rounding(state: CoMoments) -> CoMoments:
+    """Return the same co-moments, and exactly 0 for columns that deviate from their mean by rounding alone.
+
+    Of a constant column, the deviations are noise, and so is what is divided by them.
+
+    >>> without_rounding(CoMoments(3, np.array([7.3]), np.array([[2e-30]]))).squares
+    array([[0.]])
+    """
+    noise = state.rows * (_ROUNDING * np.abs(state.mean)) ** 2
+    varies = (np.diag(state.squares) > noise).astype(float)
+    return state._replace(squares=state.squares * np.outer(varies, varies))
+
+
 class MomentsAggregator(Aggregator):
     """An aggregate that is computed from co-moments. Rows with a NULL are skipped."""
 
@@ -89,6 +106,7 @@ class Moments(MomentsAggregator):
         super().__init__(column)
 
     def finish(self, state: CoMoments) -> dict[str, Any]:
+        state = without_rounding(state)
         rows = state.rows
         return {
             "rows": rows,
@@ -115,6 +133,7 @@ class Covariance(MomentsAggregator):
         super().__init__(x, y)
 
     def finish(self, state: CoMoments) -> dict[str, Any]:
+        state = without_rounding(state)
         spread = float(np.sqrt(state.squares[0, 0] * state.squares[1, 1]))
         product = float(state.squares[0, 1])
         return {

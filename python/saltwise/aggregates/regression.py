@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .moments import CoMoments, MomentsAggregator
+from .moments import CoMoments, MomentsAggregator, without_rounding
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -37,6 +37,7 @@ class LinearRegression(MomentsAggregator):
     def finish(self, state: CoMoments) -> dict[str, Any]:
         if state.rows == 0:
             return {"rows": 0, "intercept": None, "coefficients": None, "r2": None}
+        state = without_rounding(state)
         with_target, among = state.squares[1:, 0], state.squares[1:, 1:]
         coefficients = np.linalg.lstsq(among, with_target, rcond=None)[0]
         spread = float(state.squares[0, 0])

@@ -34,9 +34,12 @@ object PartitionFunctionJson {
       case KeyGroups(_, table) => ("groups", s""", "table": ${table.mkString("[", ", ", "]")}""")
     }
     val content = s"""{"format": "$Format", "version": 1, "kind": "$kind", """ +
-      s""""key_type": ${new ObjectMapper().writeValueAsString(keyType)}, "hash": "xxhash64", "workers": ${function.workers}$fields"""
+      s""""key_type": ${quoted(keyType)}, "hash": "xxhash64", """ +
+      s""""workers": ${function.workers}$fields"""
     s"""$content, "crc32": ${checksum(new ObjectMapper().readTree(content + "}"))}}"""
   }
+
+  private def quoted(text: String): String = new ObjectMapper().writeValueAsString(text)
 
   private def replicas(function: PartitionFunction): Int = function match {
     case ConsistentHash(_, replicas) => replicas
