@@ -159,8 +159,8 @@ def test_observe_tells_what_would_be_placed_or_run_in_slices(
             "it keeps the first rows of each group, and Spark drops the others before the shuffle",
         ),
         (
-            lambda rows: skew_groupby(rows, "k").applyInPandas(summed, SUMMED),
-            {"spark.saltwise.placement.cost": "z"},
+            lambda rows: skew_groupby(rows, "k", cost="z").applyInPandas(summed, SUMMED),
+            {"spark.saltwise.placement.cost": "rows"},
             r"placement.cost is 'z'; it must be .*\.",
         ),
     ],
