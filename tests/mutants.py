@@ -287,8 +287,8 @@ MUTANTS = [
     Mutant(
         "an-exchange-goes-though-a-join-above-relies-on-it",
         f"{PLUGIN}/join/SkewJoinSplit.scala",
-        "if (fits) after else before",
-        "if (fits || true) after else before",
+        "marked.decidedIn(before, left)",
+        "Some(marked.replacedIn(before, left))",
         ("joins/test_join_edges.py",),
     ),
     Mutant(

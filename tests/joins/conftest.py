@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 if TYPE_CHECKING:
     from tests.agree import WithConf
 
+Ran = Callable[..., str]
 Tables = Callable[[Mapping[str, str]], AbstractContextManager[None]]
 
 
@@ -31,3 +32,15 @@ def shuffled_tables(spark: SparkSession, with_conf: WithConf, tmp_path_factory: 
             spark.catalog.dropTempView(name)
 
     return made
+
+
+@pytest.fixture
+def ran(spark: SparkSession, with_conf: WithConf, plan_that_ran: Callable[[], str]) -> Ran:
+    """Runs a query with the toggle on, or off if `enabled` says so, and returns its final plan."""
+
+    def run(query: str, enabled: bool = True) -> str:
+        with with_conf({"spark.saltwise.enabled": enabled}):
+            spark.sql(query).collect()
+        return plan_that_ran()
+
+    return run

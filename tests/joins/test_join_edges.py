@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.sql import SparkSession
 
 if TYPE_CHECKING:
     from tests.agree import Agree, WithConf
+    from tests.joins.conftest import Ran
 
 L = "l AS (SELECT id % 7 AS k, id % 5 AS g, id AS v FROM range(0, 20000, 1, 2))"
 R = "r AS (SELECT id AS k, id % 3 AS c FROM range(0, 7, 1, 2))"
@@ -74,21 +74,6 @@ def test_at_the_edges_joins_give_the_same_answers(agree: Agree, name: str) -> No
     agree.auto(SAME[name])
 
 
-Ran = Callable[[str, bool], str]
-
-
-@pytest.fixture
-def ran(spark: SparkSession, with_conf: WithConf, plan_that_ran: Callable[[], str]) -> Ran:
-    """Runs a query with the toggle on or off, and returns its final plan."""
-
-    def run(query: str, enabled: bool) -> str:
-        with with_conf({"spark.saltwise.enabled": enabled}):
-            spark.sql(query).collect()
-        return plan_that_ran()
-
-    return run
-
-
 def combined(plan: str) -> int:
     return plan.count(", below a join")
 
@@ -109,14 +94,14 @@ TWICE = f"WITH {L}, {R} SELECT c, sum(v) {JOINED} GROUP BY c UNION ALL SELECT c,
 def test_a_shuffle_that_two_joins_share_stays_one(agree: Agree, ran: Ran, query: str, times: int) -> None:
     plan = agree.auto(query)
     assert combined(plan) == times
-    assert ran(query, True).count("ReusedExchange") == ran(query, False).count("ReusedExchange")
+    assert ran(query).count("ReusedExchange") == ran(query, enabled=False).count("ReusedExchange")
 
 
 def test_subqueries_that_spark_makes_one_stay_one(agree: Agree, ran: Ran) -> None:
     query = f"WITH {L}, {R} SELECT (SELECT sum(v) {JOINED} WHERE c = 1), (SELECT max(v) {JOINED} WHERE c = 1)"
     plan = agree.auto(query)
     assert combined(plan) > 0
-    assert ran(query, True).count("Exchange hashpartitioning") == ran(query, False).count("Exchange hashpartitioning")
+    assert ran(query).count("Exchange hashpartitioning") == ran(query, enabled=False).count("Exchange hashpartitioning")
 
 
 def test_an_even_join_with_texts_is_not_sorted_twice(agree: Agree, ran: Ran) -> None:
@@ -125,5 +110,5 @@ def test_an_even_join_with_texts_is_not_sorted_twice(agree: Agree, ran: Ran) -> 
         "GROUP BY a.k"
     )
     agree.auto(query)
-    ours, stock = (ran(query, enabled).split("== Initial")[0] for enabled in (True, False))
+    ours, stock = (ran(query, enabled) for enabled in (True, False))
     assert ours.count("Sort [") == stock.count("Sort [")

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.sql import SparkSession
 
 if TYPE_CHECKING:
     from tests.agree import Agree, WithConf
-    from tests.joins.conftest import Tables
+    from tests.joins.conftest import Ran, Tables
 
 EVEN = "no partition of the join below is skewed, and its rows are grouped by key"
 SKEWED = {
@@ -45,18 +44,6 @@ def tables(shuffled_tables: Tables) -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def ran(spark: SparkSession, with_conf: WithConf, plan_that_ran: Callable[[], str]) -> Callable[[str], str]:
-    """Runs a query with the toggle on, and returns its final plan."""
-
-    def run(query: str) -> str:
-        with with_conf({"spark.saltwise.enabled": True}):
-            spark.sql(query).collect()
-        return plan_that_ran()
-
-    return run
-
-
 def exchanges(plan: str) -> int:
     return plan.count("- Exchange ")
 
@@ -88,9 +75,7 @@ def test_an_even_join_keeps_its_plan(agree: Agree, plan_that_ran: Callable[[], s
 
 
 @pytest.mark.parametrize("conf", [{"spark.saltwise.join.split": False}, {"spark.saltwise.auto.smallInput": "1g"}])
-def test_a_skewed_join_stays_as_it_is_with(
-    with_conf: WithConf, ran: Callable[[str], str], conf: dict[str, object]
-) -> None:
+def test_a_skewed_join_stays_as_it_is_with(with_conf: WithConf, ran: Ran, conf: dict[str, object]) -> None:
     with with_conf({**SKEWED, **conf}):
         assert "skew=true" not in ran(QUERIES["inner"])
 

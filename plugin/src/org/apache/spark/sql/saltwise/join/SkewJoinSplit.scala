@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartit
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{PlanLater, SparkPlan}
 import org.apache.spark.sql.execution.adaptive.QueryStageExec
-import org.apache.spark.sql.execution.exchange.{ShuffleExchangeLike, ValidateRequirements}
+import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
 import org.apache.spark.sql.execution.joins.{ShuffledJoin => ShuffledJoinExec}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.saltwise.{SaltwiseConf, SkewOptions}
@@ -95,15 +95,11 @@ object DropUnusedSplit extends Rule[SparkPlan] {
 
   override def apply(plan: SparkPlan): SparkPlan =
     plan.collect { case marked: SkewJoinSplitExec => marked }.foldLeft(plan) { (before, marked) =>
-      whole(marked.child).fold(before) { aggregate =>
+      whole(marked.child).flatMap { aggregate =>
         val left = SkewLeftAloneExec(Even, aggregate)
         marked.logicalLink.foreach(left.setLogicalLink)
-        val after = before.transformDown { case node if node eq marked => left }
-        // What is above may rely on the partitions that the exchange makes.
-        val fits = left.outputPartitioning == marked.outputPartitioning ||
-          ValidateRequirements.validate(after)
-        if (fits) after else before
-      }
+        marked.decidedIn(before, left)
+      }.getOrElse(before)
     }
 
   private def whole(stock: SparkPlan): Option[SparkPlan] =

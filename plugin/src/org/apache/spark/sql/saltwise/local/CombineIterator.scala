@@ -87,7 +87,7 @@ private final class CombineIterator(
   private var sendingBucket = NotSending
   private var nextRow, rawEnd = 0
   private var leavingEntries: Iterator[Entry] = Iterator.empty
-  private var sends, ended = false
+  private var ended = false
 
   override def hasNext: Boolean = {
     if (readyRow == null) advance()
@@ -96,10 +96,7 @@ private final class CombineIterator(
 
   override def next(): UnsafeRow = {
     if (!hasNext) throw new NoSuchElementException
-    if (!sends) {
-      sends = true
-      memory.beginToSend()
-    }
+    memory.beginToSend()
     val out = readyRow
     readyRow = null
     out

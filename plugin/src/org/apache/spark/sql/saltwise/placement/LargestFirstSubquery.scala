@@ -36,27 +36,26 @@ private[placement] final class LargestFirstSubquery(session: SparkSession, conf:
       if (runs) SparkCompat.state(session).optimizer.execute(pass) else pass)
   }
 
-  private def isCost(column: Attribute, name: String): Boolean =
-    conf.resolver(column.name, name) && column.dataType.isInstanceOf[NumericType]
-
   /** What a row adds to the cost of its key. A number that is no cost adds 0. */
   private def weight(cost: String, rows: LogicalPlan): Expression = cost match {
     case "rows" | SquaredRows => SpaceSavingAgg.OneRow
     case "bytes" => RowBytes(rows.output)
-    case name if !rows.output.exists(isCost(_, name)) =>
+    case name => rows.output.find { column =>
+      conf.resolver(column.name, name) && column.dataType.isInstanceOf[NumericType]
+    } match {
+      case Some(column) =>
+        val number = Cast(column, DoubleType)
+        val isCost = And(
+          GreaterThanOrEqual(number, Literal(0.0)),
+          LessThanOrEqual(number, Literal(SpaceSavingAgg.MaxWeight)))
+        // Balance is no reason to end a query. Of NULL, the condition is NULL.
+        If(isCost, number, Literal(0.0))
       // The session's conf is for the queries that have such a column.
-      if (conf.getConf(SaltwiseConf.PlacementCost) == name) SpaceSavingAgg.OneRow
-      else throw new SaltwiseException(
+      case None if conf.getConf(SaltwiseConf.PlacementCost) == name => SpaceSavingAgg.OneRow
+      case None => throw new SaltwiseException(
         s"placement.cost is '$name'; it must be rows, bytes, $SquaredRows, or a column of " +
           s"numbers that the query reads: ${rows.output.map(_.name).mkString(", ")}.")
-    case name =>
-      val column = rows.output.find(isCost(_, name)).get
-      val number = Cast(column, DoubleType)
-      val isNumber = And(
-        GreaterThanOrEqual(number, Literal(0.0)),
-        LessThanOrEqual(number, Literal(SpaceSavingAgg.MaxWeight)))
-      // Balance is no reason to end a query. Of NULL, the condition is NULL.
-      If(isNumber, number, Literal(0.0))
+    }
   }
 }
 

@@ -1,6 +1,8 @@
 package org.apache.spark.sql.saltwise.plan
 
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.exchange.ValidateRequirements
 
 /**
  * An aggregate in two phases, in whose place a rule puts another plan once the stages below have
@@ -10,4 +12,17 @@ trait UndecidedExec extends TransparentExec {
 
   /** How the rows of the aggregate lie in stock Spark. */
   def inStock: Partitioning = outputPartitioning
+
+  /** `plan` with another plan in this one's place. */
+  def replacedIn(plan: SparkPlan, decision: SparkPlan): SparkPlan =
+    plan.transformDown { case node if node eq this => decision }
+
+  /** The same, if what is above may rely on it as on this one. */
+  def decidedIn(plan: SparkPlan, decision: SparkPlan): Option[SparkPlan] = {
+    val after = replacedIn(plan, decision)
+    // The plan before may lack something elsewhere, so it proves nothing about a decision.
+    val fits = decision.outputPartitioning == outputPartitioning ||
+      ValidateRequirements.validate(after)
+    if (fits) Some(after) else None
+  }
 }

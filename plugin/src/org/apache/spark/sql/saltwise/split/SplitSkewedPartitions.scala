@@ -4,7 +4,6 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive._
-import org.apache.spark.sql.execution.exchange.ValidateRequirements
 import org.apache.spark.sql.saltwise.SkewOptions
 import org.apache.spark.sql.saltwise.local.CombineExec
 import org.apache.spark.sql.saltwise.plan.AggregatePhases
@@ -40,16 +39,10 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
   override def apply(plan: SparkPlan): SparkPlan = {
     val undecided = plan.collect { case split: SkewSplitExec => split }
     undecided.foldLeft(plan) { (before, split) =>
-      def replaced(decision: SparkPlan): SparkPlan =
-        before.transformDown { case node if node eq split => decision }
       val decisions = decisionsFor(split)
-      decisions.find { decision =>
-        val after = replaced(decision)
-        // The plan before may lack something elsewhere, so it proves nothing about a decision.
-        val fits = decision.outputPartitioning == split.outputPartitioning ||
-          ValidateRequirements.validate(after)
-        fits && !BarrierOverUnion.isIn(after)
-      }.orElse(decisions.lastOption).fold(before)(replaced)
+      decisions.iterator.flatMap(split.decidedIn(before, _)).find(!BarrierOverUnion.isIn(_))
+        .orElse(decisions.lastOption.map(split.replacedIn(before, _)))
+        .getOrElse(before)
     }
   }
 
