@@ -138,16 +138,16 @@ MUTANTS = [
     ),
     Mutant(
         "the-row-after-a-group-is-lost",
-        f"{PLUGIN}/local/CombineIterator.scala",
-        "        nextRow += n\n",
-        "        nextRow += n + 1\n",
+        f"{PLUGIN}/local/Leaving.scala",
+        "    nextRow += n\n",
+        "    nextRow += n + 1\n",
         ("plans/test_combine.py",),
     ),
     Mutant(
         "keys-with-one-hash-share-a-state",
-        f"{PLUGIN}/local/CombineIterator.scala",
-        "while (i < end && groups.areSame(group, groupAt(bucket.read(i, row))) && add(state, row)) {",
-        "while (i < end && { bucket.read(i, row); add(state, row) }) {",
+        f"{PLUGIN}/local/PartialStates.scala",
+        "while (i < end && keyOf.groups.areSame(group, keyOf.group(bucket.read(i, row))) &&",
+        "while (i < end && { bucket.read(i, row); true } &&",
         ("plans/test_combine.py",),
     ),
     Mutant(

@@ -2,6 +2,7 @@ package org.apache.spark.sql.saltwise.local
 
 import java.util.Comparator
 
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.saltwise.local.StateTable.Entry
 
 /**
@@ -12,11 +13,15 @@ import org.apache.spark.sql.saltwise.local.StateTable.Entry
  *
  * @param step the bytes that are taken at a time for states that grow
  */
-private[local] final class HeldStates(groups: GroupOfRow, memory: StateMemory, step: Long) {
+private[local] final class HeldStates(
+    keyOf: KeyOfRow, partial: PartialStates, memory: StateMemory, step: Long) {
   import HeldStates._
 
   /** The states of hot keys, which fit into the cache of a core, and those of other keys. */
-  val hot, others = new StateTable(groups)
+  val hot, others = new StateTable(keyOf.groups)
+
+  /** The rows that were combined with these states. */
+  var combinedRows = 0L
 
   /** The bytes of heap that single values of a state take, and that a row adds to a state. */
   private var singleBytes, addedPerRow = 0L
@@ -34,21 +39,26 @@ private[local] final class HeldStates(groups: GroupOfRow, memory: StateMemory, s
     addedPerRow = math.ceil(HeapBytes * costs.added).toLong
   }
 
-  /** The bytes that one more state takes, if its key and its empty buffer have so many. */
-  def bytesOf(keyAndBuffer: Long): Long = ObjectBytes + keyAndBuffer + singleBytes
+  /** How many states, beside their keys, have so many bytes. */
+  def fittingInto(bytes: Long): Long = bytes / (ObjectBytes + partial.emptyBytes + singleBytes)
 
-  /** Adds a key without rows to one of the tables, if there is memory for it. */
-  def add(table: StateTable, entry: Entry): Boolean = {
-    val fits = memory.take(ObjectBytes + entry.bytes)
-    if (fits) {
+  /** Adds the key of a row to one of the tables, with a state of no rows; null without memory. */
+  def add(table: StateTable, hash: Int, row: UnsafeRow): Entry = {
+    val key = keyOf(row).copy()
+    val group = keyOf.groupOf(row, key)
+    val groupBytes = if (group eq key) 0 else group.getSizeInBytes
+    val bytes = ObjectBytes + key.getSizeInBytes + groupBytes + partial.emptyBytes
+    if (memory.take(bytes)) {
       grownBytes += singleBytes
+      val entry = new Entry(hash, key, group, partial.emptyState(), bytes)
       table.add(entry)
-    }
-    fits
+      entry
+    } else null
   }
 
   /** So many rows of the key were combined. */
   def combined(entry: Entry, rows: Int): Unit = {
+    combinedRows += rows
     entry.rows += rows
     entry.recentRows += rows
     grownBytes += rows * addedPerRow
@@ -58,18 +68,16 @@ private[local] final class HeldStates(groups: GroupOfRow, memory: StateMemory, s
   def needMemory: Boolean = grownBytes > takenBytes
 
   /**
-   * Takes memory for what has grown, and returns whether there was enough.
-   *
-   * @param grownBy the bytes by which a state has grown. If there is no memory, it tells of the
-   *                state with most rows whether states have grown as was expected.
+   * Takes memory for what has grown, and returns whether there was enough. If not, the state with
+   * most rows tells whether states have grown as was expected.
    */
-  def takeMemory(grownBy: Entry => Long): Boolean = {
+  def takeMemory(): Boolean = {
     val bytes = grownBytes + step - takenBytes
     val fits = memory.take(bytes)
     if (fits) takenBytes += bytes
     else {
       val largest = (hot.iterator ++ others.iterator).maxBy(_.rows)
-      grownBytes = math.min(grownBytes, HeapBytes * grownBy(largest) * size)
+      grownBytes = math.min(grownBytes, HeapBytes * partial.grownBy(largest.state).sum * size)
     }
     !needMemory
   }
@@ -90,9 +98,9 @@ private[local] final class HeldStates(groups: GroupOfRow, memory: StateMemory, s
   /** Takes entries out of tables. Those of like keys are neighbours, so they compress better. */
   private def remove(tables: Seq[StateTable], leaves: Entry => Boolean): Seq[Entry] = {
     val entries = tables.flatMap(_.remove(leaves)).toArray
-    entries.foreach(entry => entry.prefix = groups.prefix(entry.group))
+    entries.foreach(entry => entry.prefix = keyOf.groups.prefix(entry.group))
     java.util.Arrays.sort(entries, Comparator.comparingLong[Entry](_.prefix))
-    entries.foreach(entry => memory.give(ObjectBytes + entry.bytes))
+    entries.foreach(entry => memory.give(entry.bytes))
     if (size > 0) {
       val left = entries.map(entry => singleBytes + entry.rows * addedPerRow).sum
       grownBytes = math.max(0L, grownBytes - left)

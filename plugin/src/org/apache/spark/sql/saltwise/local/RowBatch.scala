@@ -25,11 +25,7 @@ private[local] final class RowBatch(memory: StateMemory, maxBytes: Long) {
   def heldBytes: Long = pages.heldBytes
 
   /** The number of rows. */
-  def rows: Int = {
-    var sum = 0
-    buckets.foreach(bucket => sum += bucket.rows)
-    sum
-  }
+  var rows = 0
 
   /** A wider row does not wait, because a few of them would fill the batch. */
   val maxRowBytes: Long = maxBytes / FewestRows
@@ -52,19 +48,37 @@ private[local] final class RowBatch(memory: StateMemory, maxBytes: Long) {
   def add(hash: Long, row: UnsafeRow): Boolean = {
     val fits = buckets((hash >>> (64 - BucketBits)).toInt).add(hash, row)
     if (fits) {
+      rows += 1
       addedRows += 1
       addedBytes += row.getSizeInBytes
     }
     fits
   }
 
+  /**
+   * Forgets the first rows of each run. `leave(bucket, first row, end)` says how many of them. Each
+   * bucket is in the cache when its runs are read.
+   */
+  def removeRuns(leave: (RowBucket, Int, Int) => Int): Unit = {
+    rows = 0
+    buckets.foreach { bucket =>
+      bucket.fetch()
+      bucket.removeRuns((begin, end) => leave(bucket, begin, end))
+      rows += bucket.rows
+    }
+  }
+
   /** Forgets all rows. The memory stays for the next ones. */
-  def clear(): Unit = buckets.foreach(_.clear())
+  def clear(): Unit = {
+    buckets.foreach(_.clear())
+    rows = 0
+  }
 
   /** Forgets all rows, and gives the memory back. */
   def free(): Unit = {
     buckets.foreach(_.free())
     pages.clear()
+    rows = 0
   }
 }
 

@@ -73,7 +73,7 @@ private[local] object StateTable {
    *
    * @param hash  32 bits of the group's hash
    * @param group the same for all keys that Spark compares as equal
-   * @param bytes those of the key, the group and the state before its first row
+   * @param bytes those of all objects, before the first row
    */
   final class Entry(
       val hash: Int,
