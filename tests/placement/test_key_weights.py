@@ -106,6 +106,13 @@ def test_arguments_that_are_none(
     assert str(error.value) == message
 
 
+def test_a_stream_has_no_weights(spark: SparkSession) -> None:
+    for cost in "rows", "bytes":
+        with pytest.raises(SaltwiseError) as error:
+            weights_of(spark.readStream.format("rate").load(), "value", cost=cost)
+        assert str(error.value) == "df is a stream; it must be a batch: read its source with spark.read."
+
+
 def test_a_store_places_what_was_found(visits: DataFrame, tmp_path: Path) -> None:
     found = weights_of(visits, "user", cost="rows^2")
     placement = PlacementStore(tmp_path).plan(found, 4)

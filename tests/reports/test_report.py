@@ -183,6 +183,19 @@ def test_no_rows_give_an_empty_report(spark: SparkSession) -> None:
     assert report.placement_advice == "There are no rows, so there is nothing to place."
 
 
+def test_where_no_key_is_heavy_the_report_still_counts_the_rows(spark: SparkSession) -> None:
+    report = saltwise.skew_report(spark.range(6000).repartition(2), "id", partitions=200)
+    assert (report.rows, report.hot_keys) == (6000, ())
+    assert report.advice.startswith("Leave it alone: ")
+    assert report.placement_advice.startswith("No splitting is needed: ")
+
+
+def test_a_report_on_a_stream_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(SaltwiseValueError) as error:
+        saltwise.skew_report(spark.readStream.format("rate").load(), "value")
+    assert str(error.value) == "df is a stream; it must be a batch: read its source with spark.read."
+
+
 @pytest.mark.parametrize(
     ("key", "message"),
     [

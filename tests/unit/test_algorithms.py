@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 
 import mmh3
 import pytest
@@ -78,6 +79,24 @@ def test_a_key_of_half_of_the_rows_is_predicted_by_the_papers() -> None:
     assert of("split") == pytest.approx(1, abs=0.05)
     assert of("dchoices") == pytest.approx(1, abs=0.05)
     assert of("wchoices") == pytest.approx(1)
+
+
+def test_predictions_are_those_of_keys_that_drop_small_portions_in_turn() -> None:
+    n, portion = 40, 1 / 40_000
+    keys = [*enumerate([0.2, 0.1, 0.05, *[0.01] * 20])]
+    d = find_optimal_choices([share for _, share in keys], n)
+    load = [0.0] * n
+    for turn in range(round(0.2 / portion)):
+        for key, share in keys:
+            if turn < round(share / portion):
+                load[min(candidates(key, d, n), key=load.__getitem__)] += portion
+    assert predict(keys, "dchoices", n, theta=0.005) == pytest.approx(max(load) * n, abs=0.005)
+
+
+def test_a_prediction_for_ten_thousand_workers_takes_seconds() -> None:
+    start = time.process_time()
+    assert predict([(42, 0.3)], "dchoices", 10_000, theta=2e-5) == pytest.approx(1.05, abs=0.1)
+    assert time.process_time() - start < 10
 
 
 def test_split_is_predicted_as_partitions_are_cut_and_packed() -> None:

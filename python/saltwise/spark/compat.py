@@ -44,6 +44,17 @@ def check_frame(name: str, value: object, allowed: str = "a DataFrame of Spark")
     raise SaltwiseValueError(f"{name} is {given}; it must be {allowed}.")
 
 
+def check_batch(name: str, value: Any) -> None:
+    """Raise unless a value is a DataFrame of Spark that is no stream.
+
+    Raises:
+        SaltwiseValueError: it is not.
+    """
+    check_frame(name, value)
+    if value.isStreaming:
+        raise SaltwiseValueError(f"{name} is a stream; it must be a batch: read its source with spark.read.")
+
+
 def analysed_plan(df: DataFrame) -> str:
     """Return the analysed plan of a DataFrame as text, printed with the confs of its session."""
     query: Any = df

@@ -23,11 +23,11 @@ def predict(
 ) -> float:
     """Return the predicted max/mean of rows per worker.
 
-    The heavy keys take turns. Each drops a small portion of its share on the least loaded of its candidates, until all
-    is dropped: the Greedy-d process of the papers, applied to a fluid. Keys that may go anywhere, and unknown keys,
-    then fill the least loaded workers. With ``hash`` and ``split``, unknown keys fill all workers evenly. With
-    ``split`` the workers are partitions, which about n tasks read: oversize ones are cut into even slices, and the
-    others are packed, the largest first.
+    The heavy keys flow at the same rate until their shares are used up. Each fills the least loaded of its candidates:
+    the Greedy-d process of the papers, applied to a fluid. Keys that may go anywhere, and unknown keys, then fill the
+    least loaded workers. With ``hash`` and ``split``, unknown keys fill all workers evenly. With ``split`` the workers
+    are partitions, which about n tasks read: oversize ones are cut into even slices, and the others are packed, the
+    largest first.
 
     Args:
         keys: 64-bit hash and share of all rows of the heavy keys.
@@ -58,15 +58,24 @@ def predict(
 
     load = [0.0] * workers
     portion = 1 / (200 * workers)
-    pending = [(share, candidates(key, choices(share), workers)) for key, share in ranked if choices(share) < workers]
+    pending = [
+        (share, 0.0, candidates(key, choices(share), workers)) for key, share in ranked if choices(share) < workers
+    ]
     anywhere = math.fsum(share for _, share in ranked if choices(share) >= workers)
+    turn = 0
     while pending:
+        turn += 1
         rest = []
-        for share, allowed in pending:
-            drop = min(share, portion)
-            load[min(allowed, key=load.__getitem__)] += drop
-            if share > drop:
-                rest.append((share - drop, allowed))
+        for share, poured, allowed in pending:
+            due = min(share, turn * portion)
+            # A pour takes time for each candidate, so it waits until there is a portion for each.
+            if due == share or turn % len(allowed) == 0:
+                level = _level([load[worker] for worker in allowed], due - poured)
+                for worker in allowed:
+                    load[worker] = max(load[worker], level)
+                poured = due
+            if poured < share:
+                rest.append((share, poured, allowed))
         pending = rest
     tail = max(0.0, 1 - math.fsum(share for _, share in ranked))
     if strategy == "hash":

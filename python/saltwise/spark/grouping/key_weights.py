@@ -15,7 +15,7 @@ from ...placement.aims import DEFAULT_AIMS, Aims
 from ...placement.history import COUNTERS_PER_KEY, keys_to_track
 from ...placement.weights import Weights, check_weight
 from ..columns import check_keys, quoted
-from ..compat import check_frame
+from ..compat import check_batch
 from ..session import require_plugin, session_options
 
 if TYPE_CHECKING:
@@ -51,14 +51,14 @@ def weights_of(
         Hashes and weights, for :meth:`saltwise.PlacementStore.plan`.
 
     Raises:
-        SaltwiseValueError: `df` is no DataFrame, there is no key, a key holds a map, the cost is unknown, or a weight
-            is negative, NaN, infinite or NULL.
+        SaltwiseValueError: `df` is no DataFrame or is a stream, there is no key, a key holds a map, the cost is
+            unknown, or a weight is negative, NaN, infinite or NULL.
         PluginMissingError: the cost is "rows", and the session has no plugin.
 
     >>> weights_of(df, "k").weights
     array([2., 1.])
     """
-    check_frame("df", df)
+    check_batch("df", df)
     columns = [keys] if isinstance(keys, str) or not isinstance(keys, Sequence) else list(keys)
     if not columns:
         raise SaltwiseValueError("keys is empty; name at least one column to group by.")

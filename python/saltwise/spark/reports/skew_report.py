@@ -18,7 +18,7 @@ from ...options import SettledOptions, SkewOptions, settle
 from ...splitting.prediction import PREDICTED, predict
 from ...tables import Printable, Table, bar, counted
 from ..columns import WITHOUT_HASH, check_keys, holds_type, levels
-from ..compat import check_frame
+from ..compat import check_batch
 from ..session import require_plugin, session_options
 from .explain import explain
 
@@ -149,12 +149,12 @@ def skew_report(
         epsilon: the imbalance that ``dchoices`` may leave, as a share of all rows; 1e-4 by default.
 
     Raises:
-        SaltwiseValueError: there is no key column, a key holds a map, or a value is out of range.
+        SaltwiseValueError: `df` is a stream, there is no key column, a key holds a map, or a value is out of range.
         PluginMissingError: the session has no plugin.
 
     >>> print(skew_report(df, "carrier", partitions=100).advice)  # doctest: +SKIP
     """
-    check_frame("df", df)
+    check_batch("df", df)
     if not keys:
         raise SaltwiseValueError("keys is empty; name at least one column to group by.")
     options = SkewOptions(partitions=partitions, theta=theta, epsilon=epsilon)
@@ -224,7 +224,10 @@ def _heavy_keys(numbered: DataFrame, settled: SettledOptions) -> tuple[int, list
     top = F.call_function("heavy_hitters", F.struct(*names), F.lit(capacity), F.lit(capacity))
     heavy = (
         numbered.agg(F.count(F.lit(1)).alias("rows"), top.alias("top"))
-        .select("rows", F.explode_outer("top").alias("top"))
+        # One row stays, with the number of rows, even if no key is heavy.
+        .select(
+            "rows", F.explode_outer(F.filter("top", lambda key: key["count"] >= F.col("rows") / capacity)).alias("top")
+        )
         .select("rows", "top.*")
         .select(
             "rows",
@@ -236,10 +239,9 @@ def _heavy_keys(numbered: DataFrame, settled: SettledOptions) -> tuple[int, list
             F.pmod(F.hash(*(f"item.{name}" for name in names)), F.lit(settled.workers)).alias("partition"),
             F.array(*(_text(numbered, name) for name in names)).alias("text"),
         )
-        .where(f"count is null or count >= rows / {capacity}")
         .collect()
     )
-    return heavy[0]["rows"] if heavy else 0, [row for row in heavy if row["count"] is not None]
+    return heavy[0]["rows"], [row for row in heavy if row["count"] is not None]
 
 
 def _placements(shares: list[tuple[int, float]], n: int, theta: float) -> dict[str, float]:
