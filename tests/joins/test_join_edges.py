@@ -62,6 +62,15 @@ SAME = {
         f"WITH {L}, {R} SELECT o.id FROM range(6) o WHERE EXISTS "
         "(SELECT sum(l.v) FROM l JOIN r ON l.k = r.k WHERE r.c = o.id GROUP BY l.g)"
     ),
+    "zeros of both signs among the keys of the groups": (
+        "WITH a AS (SELECT id % 50 AS k, IF((id div 50) % 2 = 0, -0D, 0D) AS f, id AS v FROM range(0, 20000, 1, 2)), "
+        f"{B} SELECT a.k, a.f, sum(a.v * b.w), count(*) FROM a JOIN b ON a.k = b.k GROUP BY a.k, a.f"
+    ),
+    "zeros in structs, in a plan that sorts": (
+        "WITH a AS (SELECT id % 50 AS k, named_struct('f', IF((id div 50) % 2 = 0, -0D, 0D)) AS f, CAST(id AS STRING) AS v "
+        f"FROM range(0, 20000, 1, 2)), {B} "
+        "SELECT a.k, a.f, max(concat(a.v, b.w)) FROM a JOIN b ON a.k = b.k GROUP BY a.k, a.f"
+    ),
     "a subquery with a list": (
         f"WITH {L}, {R} SELECT o.id FROM range(6) o WHERE o.id IN "
         "(SELECT count(*) % 6 FROM l JOIN r ON l.k = r.k GROUP BY r.c, l.g)"
@@ -79,6 +88,10 @@ def combined(plan: str) -> int:
 
 
 JOINED = "FROM l JOIN r ON l.k = r.k"
+UNION = (
+    f"WITH {L}, {R} SELECT c, v, count(*) {JOINED} GROUP BY c, v UNION ALL SELECT c, max(v), 0 {JOINED} GROUP BY c"
+)
+ABOVE_MEAN = f"WITH {L}, {R} SELECT c, sum(v) {JOINED} GROUP BY c HAVING sum(v) > (SELECT avg(v) {JOINED})"
 TWICE = f"WITH {L}, {R} SELECT c, sum(v) {JOINED} GROUP BY c UNION ALL SELECT c, {{}} {JOINED} GROUP BY c"
 
 
@@ -87,14 +100,39 @@ TWICE = f"WITH {L}, {R} SELECT c, sum(v) {JOINED} GROUP BY c UNION ALL SELECT c,
     [
         (TWICE.format("max(v)"), 0),
         (TWICE.format("max(v)").replace("max(v) FROM l JOIN", "max(v) FROM (SELECT * FROM l WHERE v > 9) l JOIN"), 2),
+        (UNION, 0),
+        (ABOVE_MEAN, 0),
         (f"WITH {L}, {R} SELECT c, sum(l.v) {JOINED} JOIN l AS m ON l.k = m.k AND m.v < 9 GROUP BY c", 1),
     ],
-    ids=["other functions", "other rows", "a join with itself"],
+    ids=["other functions", "other rows", "the other side", "a subquery", "a join with itself"],
 )
 def test_a_shuffle_that_two_joins_share_stays_one(agree: Agree, ran: Ran, query: str, times: int) -> None:
     plan = agree.auto(query)
     assert combined(plan) == times
     assert ran(query).count("ReusedExchange") == ran(query, enabled=False).count("ReusedExchange")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT /*+ REPARTITION(4, k) */ k, sum(n) FROM (SELECT k, g, size(collect_list(v)) AS n FROM "
+        "(SELECT id % 50 AS k, id % 7 AS g, id AS v FROM range(0, 20000, 1, 2)) GROUP BY k, g) GROUP BY k",
+        f"WITH {A}, {B} SELECT /*+ REPARTITION(4, kk) */ kk, s FROM "
+        "(SELECT a.k AS kk, sum(a.v * b.w) AS s FROM a JOIN b ON a.k = b.k GROUP BY a.k)",
+        f"WITH {A}, {B}, c AS (SELECT id AS k, id % 3 AS c FROM range(0, 50, 1, 2)) "
+        "SELECT c.c, sum(a.v * b.w), count(b.k), max(b.k) FROM a JOIN b ON a.k = b.k JOIN c ON a.k = c.k GROUP BY c.c",
+    ],
+    ids=["a repartition above two aggregates", "a repartition by another name", "a join of a join"],
+)
+def test_there_is_no_exchange_more(agree: Agree, ran: Ran, query: str) -> None:
+    agree.auto(query)
+    ours, stock = (shuffles(ran(query, enabled)) for enabled in (True, False))
+    assert ours == stock
+
+
+def shuffles(plan: str) -> int:
+    """Count the exchanges of rows, without those of states that split a skewed partition."""
+    return plan.count("Exchange hashpartitioning") - plan.count("ReusedExchange")
 
 
 def test_subqueries_that_spark_makes_one_stay_one(agree: Agree, ran: Ran) -> None:

@@ -1,12 +1,8 @@
 package org.apache.spark.sql.saltwise
 
-import scala.collection.mutable
-
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.expressions.ScalarSubquery
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Subquery}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.catalyst.trees.TreePattern.SCALAR_SUBQUERY
 import org.apache.spark.sql.saltwise.compat.SparkCompat
 import org.apache.spark.sql.saltwise.join.AggregateBelowJoin
 import org.apache.spark.sql.saltwise.window.SliceWindows
@@ -27,26 +23,6 @@ final case class LastRules(session: SparkSession) extends Rule[LogicalPlan] {
 
 object LastRules {
   private val rules: Seq[Rule[LogicalPlan]] = Seq(
-    new WithSubqueries(new Guarded[LogicalPlan]("AggregateBelowJoin")(AggregateBelowJoin)),
-    new WithSubqueries(new Guarded[LogicalPlan]("SliceWindows")(SliceWindows)))
-
-  /**
-   * Spark optimizes each subquery alone first, then makes joins of some and one plan of several. So
-   * the rule takes none that comes alone, and those that are left in the end.
-   */
-  private final class WithSubqueries(rule: Rule[LogicalPlan]) extends Rule[LogicalPlan] {
-    override def apply(plan: LogicalPlan): LogicalPlan = plan match {
-      case _: Subquery => plan
-      case query => inSubqueries(rule(query), mutable.Map.empty)
-    }
-
-    /** @param seen what became of subqueries, so that equal ones stay equal, and run once */
-    private def inSubqueries(
-        plan: LogicalPlan, seen: mutable.Map[LogicalPlan, LogicalPlan]): LogicalPlan =
-      plan.transformAllExpressionsWithPruning(_.containsPattern(SCALAR_SUBQUERY)) {
-        case subquery: ScalarSubquery =>
-          subquery.withNewPlan(seen.getOrElseUpdate(
-            subquery.plan, inSubqueries(rule(subquery.plan), seen)))
-      }
-  }
+    new Guarded[LogicalPlan]("AggregateBelowJoin")(AggregateBelowJoin),
+    new Guarded[LogicalPlan]("SliceWindows")(SliceWindows))
 }

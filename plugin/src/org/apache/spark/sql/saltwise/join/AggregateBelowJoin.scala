@@ -1,11 +1,14 @@
 package org.apache.spark.sql.saltwise.join
 
+import scala.annotation.tailrec
+
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreePattern.{AGGREGATE, JOIN}
-import org.apache.spark.sql.saltwise.{Auto, OrStock, SaltwiseConf, SkewOptions}
+import org.apache.spark.sql.execution.aggregate.TypedAggregateExpression
+import org.apache.spark.sql.saltwise.{Auto, OrStock, SaltwiseConf, SkewOptions, WithSubqueries}
 import org.apache.spark.sql.saltwise.compat.NativeEngine
 import org.apache.spark.sql.saltwise.local.UpdateOrMerge
 import org.apache.spark.sql.saltwise.plan.{ReasonToLeave, Reported, SkewGroupByHint}
@@ -47,15 +50,19 @@ object AggregateBelowJoin extends Rule[LogicalPlan] {
     if (!plan.containsAllPatterns(AGGREGATE, JOIN) ||
         !(observes || SaltwiseConf.isOn(conf)) || !isPossible) plan
     else {
-      def combined(apart: Set[LogicalPlan]): LogicalPlan = plan.transformUp {
+      def combined(apart: Set[LogicalPlan]): LogicalPlan = WithSubqueries(plan)(_.transformUp {
         case aggregate: Aggregate if !aggregate.isStreaming =>
           OrStock[LogicalPlan]("AggregateBelowJoin", aggregate) {
             if (observes) noted(aggregate) else sunk(aggregate, apart)
           }
+      })
+      // An aggregate that must not have one side may take the other one.
+      @tailrec def sharing(apart: Set[LogicalPlan]): LogicalPlan = {
+        val after = combined(apart)
+        val lost = SharedSides.lost(plan, after, conf) -- apart
+        if (lost.isEmpty) after else sharing(apart ++ lost)
       }
-      val everywhere = combined(apart = Set.empty)
-      val lost = SharedSides.lost(plan, everywhere, conf)
-      if (lost.isEmpty) everywhere else combined(apart = lost)
+      sharing(apart = Set.empty)
     }
   }
 
@@ -97,6 +104,7 @@ private object Sinks {
     !aggregate.isDistinct && !callsOut(aggregate) && aggregate.filter.forall(neverFails) &&
       (function match {
         case _: UpdateOrMerge | _: UserDefinedExpression => false
+        case _: TypedAggregateExpression | _: V2Aggregator[_, _] => false
         // Spark takes these as not deterministic, because the order of their results is open.
         case lists: Collect[_] => neverFail(lists)
         case _: First | _: Last => false

@@ -2,7 +2,7 @@ package org.apache.spark.sql.saltwise.join
 
 import org.apache.spark.sql.catalyst.expressions.SortOrder
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.execution.{SortExec, SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.{SortExec, SparkPlan}
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
 import org.apache.spark.sql.saltwise.local.CombineExec
 
@@ -20,20 +20,16 @@ object DropIdleCombine extends Rule[SparkPlan] {
     if (plan.exists(isBelowJoin)) dropped(plan) else plan
 
   private def dropped(plan: SparkPlan): SparkPlan = plan match {
-    case exchange: ShuffleExchangeLike => exchange.mapChildren(kept)
+    case exchange: ShuffleExchangeLike => exchange.mapChildren {
+      case combine: CombineExec => combine.mapChildren(dropped)
+      case other => dropped(other)
+    }
     case sort @ SortExec(order, false, combine: CombineExec, _) if combine.belowJoin =>
       val rows = dropped(combine.child)
       if (SortOrder.orderingSatisfies(rows.outputOrdering, order)) rows
       else sort.withNewChildren(Seq(rows))
     case combine: CombineExec if combine.belowJoin => dropped(combine.child)
     case other => other.mapChildren(dropped)
-  }
-
-  /** A plan right below an exchange. Filters may be above its Combine. */
-  private def kept(plan: SparkPlan): SparkPlan = plan match {
-    case combine: CombineExec => combine.mapChildren(dropped)
-    case node: UnaryExecNode => node.mapChildren(kept)
-    case other => dropped(other)
   }
 
   private def isBelowJoin(plan: SparkPlan): Boolean = plan match {

@@ -27,11 +27,12 @@ private[join] object SharedSides {
    * @param combined the same query with combined rows below its joins
    */
   def lost(stock: LogicalPlan, combined: LogicalPlan, conf: SQLConf): Set[LogicalPlan] = {
-    val rows = combined.collect { case rows: CombinedRows => rows }
+    val rows = combined.collectWithSubqueries { case rows: CombinedRows => rows }
     if (rows.isEmpty) Set.empty
     else {
       val shuffles =
-        stock.collect { case join: Join => sidesOf(join, conf) }.flatten.groupBy(identity)
+        stock.collectWithSubqueries { case join: Join => sidesOf(join, conf) }.flatten
+          .groupBy(identity)
       val ofSides = rows.groupBy(_.child.canonicalized)
       shuffles.collect {
         case ((side, _), joins) if joins.length > 1 && ofSides.get(side).exists { found =>

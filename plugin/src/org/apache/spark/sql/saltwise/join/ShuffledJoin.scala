@@ -10,23 +10,33 @@ import org.apache.spark.sql.internal.SQLConf
  * Spark's own choice, a hint to broadcast comes first, then other hints of either side, then sizes.
  */
 private[join] object ShuffledJoin {
-  def apply(join: Join, conf: SQLConf): Boolean = {
-    val hints = Seq(join.hint.leftHint, join.hint.rightHint).flatten.flatMap(_.strategy)
-    val broadcastable = join.joinType match {
-      case Inner => Seq(join.left -> join.hint.leftHint, join.right -> join.hint.rightHint)
-      case RightOuter => Seq(join.left -> join.hint.leftHint)
-      case _ => Seq(join.right -> join.hint.rightHint)
+  def apply(join: Join, conf: SQLConf): Boolean =
+    ExtractEquiJoinKeys.unapply(join).isDefined && broadcastSide(join, conf).isEmpty &&
+      (isAskedToShuffle(join) || !strategies(join).contains(SHUFFLE_REPLICATE_NL))
+
+  /** The side that Spark sends to all tasks. */
+  def broadcastSide(join: Join, conf: SQLConf): Option[LogicalPlan] = {
+    val left = join.left -> join.hint.leftHint.flatMap(_.strategy)
+    val right = join.right -> join.hint.rightHint.flatMap(_.strategy)
+    val possible = join.joinType match {
+      case Inner => Seq(left, right)
+      case RightOuter => Seq(left)
+      case _ => Seq(right)
     }
-    def isAsked(side: (LogicalPlan, Option[HintInfo])): Boolean =
-      side._2.flatMap(_.strategy).contains(BROADCAST)
-    def isSmall(side: (LogicalPlan, Option[HintInfo])): Boolean =
-      !side._2.flatMap(_.strategy).contains(NO_BROADCAST_HASH) &&
-        side._1.stats.sizeInBytes <= conf.autoBroadcastJoinThreshold
-    val isShuffled =
-      if (broadcastable.exists(isAsked)) false
-      else if (hints.exists(Seq(SHUFFLE_MERGE, SHUFFLE_HASH).contains(_))) true
-      else if (hints.contains(SHUFFLE_REPLICATE_NL)) false
-      else !broadcastable.exists(isSmall)
-    isShuffled && ExtractEquiJoinKeys.unapply(join).isDefined
+    val asked = possible.filter { case (_, hint) => hint.contains(BROADCAST) }
+    val chosen =
+      if (asked.nonEmpty) asked
+      else if (isAskedToShuffle(join) || strategies(join).contains(SHUFFLE_REPLICATE_NL)) Nil
+      else possible.filter { case (side, hint) =>
+        val isSmall = side.stats.sizeInBytes <= conf.autoBroadcastJoinThreshold
+        isSmall && !hint.contains(NO_BROADCAST_HASH)
+      }
+    chosen.map(_._1).sortBy(_.stats.sizeInBytes).headOption
   }
+
+  private def isAskedToShuffle(join: Join): Boolean =
+    strategies(join).exists(Seq(SHUFFLE_MERGE, SHUFFLE_HASH).contains(_))
+
+  private def strategies(join: Join): Seq[JoinStrategyHint] =
+    Seq(join.hint.leftHint, join.hint.rightHint).flatten.flatMap(_.strategy)
 }

@@ -60,7 +60,8 @@ private[join] final class SinksAggregate(conf: SQLConf, apart: Set[LogicalPlan])
 
     case join: Join if join.condition.forall(_.deterministic) =>
       val read = needed ++ AttributeSet(join.condition.toSeq)
-      sidesOf(join, AttributeSet(functions)).flatMap { side =>
+      val arguments = AttributeSet(functions)
+      sidesOf(join).filter(side => arguments.subsetOf(side.outputSet)).flatMap { side =>
         val neededHere = AttributeSet(read.filter(side.outputSet.contains))
         below(side, neededHere, functions)
           .orElse(if (ShuffledJoin(join, conf)) combined(side, neededHere, functions) else None)
@@ -73,15 +74,17 @@ private[join] final class SinksAggregate(conf: SQLConf, apart: Set[LogicalPlan])
     case _ => None
   }
 
-  /** The sides that have all arguments and whose rows all keep their columns in the join. */
-  private def sidesOf(join: Join, arguments: AttributeSet): Seq[LogicalPlan] = {
-    val sides = join.joinType match {
-      case Inner => Seq(join.left, join.right).sortBy(-_.stats.sizeInBytes)
-      case LeftOuter | LeftSemi | LeftAnti | ExistenceJoin(_) => Seq(join.left)
-      case RightOuter => Seq(join.right)
-      case _ => Nil
-    }
-    sides.filter(side => arguments.subsetOf(side.outputSet))
+  /**
+   * The sides whose rows all keep their columns in the join, the larger one first. One that is
+   * broadcast stays as it is, because Spark may run it again to prune the other one's partitions.
+   */
+  private def sidesOf(join: Join): Seq[LogicalPlan] = join.joinType match {
+    case Inner =>
+      val broadcast = ShuffledJoin.broadcastSide(join, conf)
+      Seq(join.left, join.right).filterNot(broadcast.contains(_)).sortBy(-_.stats.sizeInBytes)
+    case LeftOuter | LeftSemi | LeftAnti | ExistenceJoin(_) => Seq(join.left)
+    case RightOuter => Seq(join.right)
+    case _ => Nil
   }
 
   private def combined(

@@ -30,9 +30,18 @@ import org.apache.spark.sql.saltwise.plan.{
  * from the start, for states, and goes again when nothing was skewed ([[DropUnusedSplit]]).
  */
 final case class SkewJoinSplitExec(options: SkewOptions, child: SparkPlan) extends UndecidedExec {
-  override def inStock: Partitioning = child.collectFirst {
-    case SkewJoinReadExec(join) => join.outputPartitioning
-  }.getOrElse(outputPartitioning)
+
+  /** What the join makes. */
+  def joined: Option[SparkPlan] = child.collectFirst { case SkewJoinReadExec(rows) => rows }
+
+  /** None if Spark itself needs the exchange. */
+  override def even: Option[SparkPlan] = for {
+    rows <- joined
+    phases <- AggregatePhases.of(child)
+    if rows.outputPartitioning.satisfies(phases.last.requiredChildDistribution.head)
+  } yield phases.inOnePhase(clustered = true, rows)
+
+  override def inStock: Partitioning = even.getOrElse(child).outputPartitioning
 
   override def simpleString(maxFields: Int): String = s"SkewJoinSplit $options"
   override protected def withNewChildInternal(c: SparkPlan): SkewJoinSplitExec = copy(child = c)
@@ -95,25 +104,15 @@ object DropUnusedSplit extends Rule[SparkPlan] {
 
   override def apply(plan: SparkPlan): SparkPlan =
     plan.collect { case marked: SkewJoinSplitExec => marked }.foldLeft(plan) { (before, marked) =>
-      whole(marked.child).flatMap { aggregate =>
+      whole(marked).flatMap { aggregate =>
         val left = SkewLeftAloneExec(Even, aggregate)
         marked.logicalLink.foreach(left.setLogicalLink)
         marked.decidedIn(before, left)
       }.getOrElse(before)
     }
 
-  private def whole(stock: SparkPlan): Option[SparkPlan] =
-    stock.collectFirst { case SkewJoinReadExec(child) => child }
-      .filter(rows => isDecided(rows) && !isSplit(rows))
-      .flatMap(inOnePhase(stock, _))
-
-  /** The aggregate over rows whose groups are whole; None if Spark itself needs the exchange. */
-  private def inOnePhase(stock: SparkPlan, rows: SparkPlan): Option[SparkPlan] =
-    AggregatePhases.of(stock).flatMap { phases =>
-      val needed = phases.last.requiredChildDistribution.head
-      if (rows.outputPartitioning.satisfies(needed)) Some(phases.inOnePhase(clustered = true, rows))
-      else None
-    }
+  private def whole(marked: SkewJoinSplitExec): Option[SparkPlan] =
+    if (marked.joined.exists(rows => isDecided(rows) && !isSplit(rows))) marked.even else None
 
   /** Whether all that the join reads has run, so that Spark has decided what it splits. */
   private def isDecided(rows: SparkPlan): Boolean = rows.collect {

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.plans.physical.{
-  Partitioning, SinglePartition, UnknownPartitioning}
+  Partitioning, PartitioningCollection, SinglePartition, UnknownPartitioning}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.saltwise.SkewOptions
@@ -46,10 +46,18 @@ final case class CombineExec(
     child.output.take(keys.length) ++ child.output.drop(keys.length).map(_.withNullability(true))
 
   // Rows that carry states have NULL in the other columns that the child may be partitioned by.
-  override def outputPartitioning: Partitioning = child.outputPartitioning match {
-    case one @ SinglePartition => one
-    case byKeys: Expression if byKeys.references.subsetOf(AttributeSet(keys)) => byKeys
-    case other => UnknownPartitioning(other.numPartitions)
+  override def outputPartitioning: Partitioning = {
+    def byKeys(partitioning: Partitioning): Seq[Partitioning] = partitioning match {
+      case several: PartitioningCollection => several.partitionings.flatMap(byKeys)
+      case one @ SinglePartition => Seq(one)
+      case by: Expression if by.references.subsetOf(AttributeSet(keys)) => Seq(by)
+      case _ => Nil
+    }
+    byKeys(child.outputPartitioning) match {
+      case Nil => UnknownPartitioning(child.outputPartitioning.numPartitions)
+      case Seq(one) => one
+      case several => PartitioningCollection(several)
+    }
   }
 
   override lazy val metrics: Map[String, SQLMetric] = Map(

@@ -52,7 +52,7 @@ final class AggregateChoice(session: SparkSession) {
       stock: Seq[SparkPlan],
       conf: SQLConf): Boolean =
     options.strategy == Auto && conf.adaptiveExecutionEnabled &&
-      conf.getConf(SaltwiseConf.JoinSplit) &&
+      conf.getConf(SaltwiseConf.JoinSplit) && conf.getConf(SQLConf.SKEW_JOIN_ENABLED) &&
       SkewJoinSplit.isBelow(GroupingKeys.of(aggregate), aggregate.child, conf) &&
       !ReasonToLeave.overJoin(aggregate, options, stock, conf)
 

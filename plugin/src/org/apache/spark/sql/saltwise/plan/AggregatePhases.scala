@@ -24,16 +24,19 @@ final case class AggregatePhases(
   /**
    * The same two phases over other rows.
    *
-   * @param keys       the keys, among the columns of `rows`
+   * @param grouping   the keys, made of the columns of `rows`
    * @param aggregates the functions, in terms of `rows`
    */
   def inTwoPhases(
-      keys: Seq[Attribute], aggregates: Seq[AggregateExpression], rows: SparkPlan): SparkPlan = {
+      grouping: Seq[NamedExpression],
+      aggregates: Seq[AggregateExpression],
+      rows: SparkPlan): SparkPlan = {
+    val keys = grouping.map(_.toAttribute)
     val functions = aggregates.map(_.aggregateFunction)
     val partial = replaced(
       first,
       clustered = first.requiredChildDistributionExpressions,
-      keys,
+      grouping,
       aggregates.map(_.copy(mode = Partial)),
       functions.flatMap(_.aggBufferAttributes),
       offset = 0,
@@ -51,7 +54,8 @@ final case class AggregatePhases(
   }
 
   /** The same two phases over the same rows, read by another operator. */
-  def inTwoPhases(rows: SparkPlan): SparkPlan = inTwoPhases(keys, first.aggregateExpressions, rows)
+  def inTwoPhases(rows: SparkPlan): SparkPlan =
+    inTwoPhases(first.groupingExpressions, first.aggregateExpressions, rows)
 
   /**
    * One phase over rows whose groups are whole.
@@ -59,14 +63,14 @@ final case class AggregatePhases(
    * @param clustered whether the partitioning of the rows shows that groups are whole
    */
   def inOnePhase(
-      keys: Seq[Attribute],
+      grouping: Seq[NamedExpression],
       aggregates: Seq[AggregateExpression],
       clustered: Boolean,
       rows: SparkPlan): SparkPlan =
     replaced(
       last,
-      if (clustered) Some(keys) else None,
-      keys,
+      if (clustered) Some(grouping.map(_.toAttribute)) else None,
+      grouping,
       aggregates.map(_.copy(mode = Complete)),
       last.aggregateAttributes,
       offset = 0,
@@ -74,9 +78,7 @@ final case class AggregatePhases(
       rows)
 
   def inOnePhase(clustered: Boolean, rows: SparkPlan): SparkPlan =
-    inOnePhase(keys, first.aggregateExpressions, clustered, rows)
-
-  private def keys: Seq[Attribute] = first.groupingExpressions.map(_.toAttribute)
+    inOnePhase(first.groupingExpressions, first.aggregateExpressions, clustered, rows)
 }
 
 object AggregatePhases {
@@ -104,7 +106,7 @@ object AggregatePhases {
   private def replaced(
       node: BaseAggregateExec,
       clustered: Option[Seq[Expression]],
-      keys: Seq[NamedExpression],
+      grouping: Seq[NamedExpression],
       aggregates: Seq[AggregateExpression],
       attributes: Seq[Attribute],
       offset: Int,
@@ -112,7 +114,7 @@ object AggregatePhases {
       rows: SparkPlan): SparkPlan = {
     // The three operators that aggregate have the same parameters.
     val phase = node.makeCopy(Array[AnyRef](clustered, Boolean.box(node.isStreaming),
-      node.numShufflePartitions, keys, aggregates, attributes, Int.box(offset), results, rows))
+      node.numShufflePartitions, grouping, aggregates, attributes, Int.box(offset), results, rows))
     val ordering = phase.requiredChildOrdering.head
     if (SortOrder.orderingSatisfies(rows.outputOrdering, ordering)) phase
     else phase.withNewChildren(Seq(SortExec(ordering, global = false, rows)))

@@ -54,12 +54,20 @@ object AskedPartitionsExec {
 
   /** Whether stock Spark drops the exchange, too. */
   private def isKept(node: AskedPartitionsExec): Boolean = {
+    val inStock = node.child.transformUp { case undecided: UndecidedExec => InStock(undecided) }
     def isAsked(partitioning: Partitioning): Boolean = (partitioning, node.partitioning) match {
       case (both: PartitioningCollection, _) => both.partitionings.exists(isAsked)
       case (hash: HashPartitioning, asked: HashPartitioning) => hash.semanticEquals(asked)
       case _ => false
     }
-    node.child.collectFirst { case undecided: UndecidedExec => undecided.inStock }.forall(isAsked)
+    inStock.fastEquals(node.child) || isAsked(inStock.outputPartitioning)
+  }
+
+  /** An aggregate whose rows lie as they do in stock Spark. */
+  private final case class InStock(child: UndecidedExec) extends TransparentExec {
+    override def outputPartitioning: Partitioning = child.inStock
+    override protected def withNewChildInternal(c: SparkPlan): InStock =
+      copy(child = c.asInstanceOf[UndecidedExec])
   }
 
   /** The same plan, without these nodes where no aggregate below may change its partitions. */

@@ -10,6 +10,8 @@ final case class LeftAlone(reason: String, child: LogicalPlan) extends PassesRow
 
 /** Shows in EXPLAIN why an aggregate was left as Spark planned it. */
 final case class SkewLeftAloneExec(reason: String, child: SparkPlan) extends TransparentExec {
+  // The reason names sizes, which Spark knows better once a stage has run. The rows are the same.
+  override protected def doCanonicalize(): SparkPlan = child.canonicalized
   override def simpleString(maxFields: Int): String = s"SkewGroupBy left alone: $reason"
   override protected def withNewChildInternal(c: SparkPlan): SkewLeftAloneExec = copy(child = c)
 }

@@ -10,8 +10,18 @@ import org.apache.spark.sql.execution.exchange.ValidateRequirements
  */
 trait UndecidedExec extends TransparentExec {
 
+  /** The aggregate in one phase, which it becomes if nothing is skewed. */
+  def even: Option[SparkPlan]
+
   /** How the rows of the aggregate lie in stock Spark. */
-  def inStock: Partitioning = outputPartitioning
+  def inStock: Partitioning
+
+  /**
+   * The plan that it most likely becomes. Spark compares plans by this when it looks for an
+   * exchange that it could use twice. It prunes partitions by a table that is broadcast only if it
+   * finds that table in the plan, where the aggregate may be decided by then.
+   */
+  override protected def doCanonicalize(): SparkPlan = even.getOrElse(child).canonicalized
 
   /** `plan` with another plan in this one's place. */
   def replacedIn(plan: SparkPlan, decision: SparkPlan): SparkPlan =

@@ -7,13 +7,20 @@ import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartit
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.saltwise.SkewOptions
-import org.apache.spark.sql.saltwise.plan.UndecidedExec
+import org.apache.spark.sql.saltwise.plan.{AggregatePhases, UndecidedExec}
 
 /**
  * An aggregate in two phases over a [[SplitReadExec]], in whose place [[SplitSkewedPartitions]]
  * puts the branches of a split. It is also correct if it stays.
  */
 final case class SkewSplitExec(options: SkewOptions, child: SparkPlan) extends UndecidedExec {
+  override def even: Option[SparkPlan] = for {
+    phases <- AggregatePhases.of(child)
+    read <- phases.rows.collectFirst { case SplitReadExec(_, read) => read }
+  } yield phases.inOnePhase(clustered = true, read)
+
+  override def inStock: Partitioning = outputPartitioning
+
   override def simpleString(maxFields: Int): String = {
     val keys = child.collectFirst { case node: BaseAggregateExec => node.groupingExpressions }
     s"SkewSplit ${keys.getOrElse(Nil).mkString("[", ", ", "]")}, $options"

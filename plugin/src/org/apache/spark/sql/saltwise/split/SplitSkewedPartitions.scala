@@ -1,10 +1,10 @@
 package org.apache.spark.sql.saltwise.split
 
-import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.expressions.{Attribute, DynamicPruning}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive._
-import org.apache.spark.sql.saltwise.SkewOptions
+import org.apache.spark.sql.execution.exchange.BroadcastExchangeLike
 import org.apache.spark.sql.saltwise.local.CombineExec
 import org.apache.spark.sql.saltwise.plan.AggregatePhases
 
@@ -39,7 +39,7 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
   override def apply(plan: SparkPlan): SparkPlan = {
     val undecided = plan.collect { case split: SkewSplitExec => split }
     undecided.foldLeft(plan) { (before, split) =>
-      val decisions = decisionsFor(split)
+      val decisions = decisionsFor(split, maySplit = !prunes(before, split))
       decisions.iterator.flatMap(split.decidedIn(before, _)).find(!BarrierOverUnion.isIn(_))
         .orElse(decisions.lastOption.map(split.replacedIn(before, _)))
         .getOrElse(before)
@@ -50,17 +50,17 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
    * The plans in place of `split`, the best one first. The last one has the partitioning that the
    * operators above were planned with. None while the exchange has not run.
    */
-  private def decisionsFor(split: SkewSplitExec): Seq[SparkPlan] =
+  private def decisionsFor(split: SkewSplitExec, maySplit: Boolean): Seq[SparkPlan] =
     AggregatePhases.of(split.child).toSeq.flatMap { phases =>
       phases.rows match {
         case SplitReadExec(content, stage: ShuffleQueryStageExec) if stage.isMaterialized =>
-          decide(split.options, phases, content, stage)
+          if (maySplit) decide(split, phases, content, stage) else even(split, phases, stage)
         case _ => Nil
       }
     }
 
   private def decide(
-      options: SkewOptions,
+      undecided: SkewSplitExec,
       phases: AggregatePhases,
       content: Seq[Attribute],
       stage: ShuffleQueryStageExec): Seq[SparkPlan] = {
@@ -68,16 +68,14 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
     val received = Received.of(stage)
     val partitions = received.bytes.length
     val tasks =
-      if (options.workersGiven) partitions
+      if (undecided.options.workersGiven) partitions
       else received.tasks(conf, stage.session.sparkContext)
     // A list is as large as the rows that it was made from, so slices would save nothing.
     val byRows = combine.exists(_.makesLists)
     val sliced = received.oversize(tasks, byRows).flatMap(
       slices(stage, _, received, tasks, byContent = content.nonEmpty))
     val split = sliced.map(_.partition).toSet
-    if (split.isEmpty) {
-      Seq(phases.inOnePhase(clustered = true, stage), phases.inTwoPhases(stage))
-    } else {
+    if (split.isEmpty) even(undecided, phases, stage) else {
       val whole = (0 until partitions).filterNot(split).map { partition =>
         val spec = CoalescedPartitionSpec(partition, partition + 1, received.bytes(partition))
         Slices(partition, Seq(spec), Seq(Part(0, 1)))
@@ -91,6 +89,20 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
       Seq(union, phases.inTwoPhases(slicedPartitions(stage, content, whole ++ sliced, split.size)))
     }
   }
+
+  private def even(
+      undecided: SkewSplitExec, phases: AggregatePhases, stage: SparkPlan): Seq[SparkPlan] =
+    undecided.even.toSeq :+ phases.inTwoPhases(stage)
+
+  /**
+   * Whether Spark may prune partitions by a side of a join that is broadcast, and that has this
+   * aggregate. It would not find that side if the aggregate were split.
+   */
+  private def prunes(plan: SparkPlan, split: SkewSplitExec): Boolean =
+    plan.exists(_.expressions.exists(_.exists(_.isInstanceOf[DynamicPruning]))) && plan.exists {
+      case side: BroadcastExchangeLike => side.exists(_ eq split)
+      case _ => false
+    }
 
   private def slicedPartitions(
       stage: ShuffleQueryStageExec,

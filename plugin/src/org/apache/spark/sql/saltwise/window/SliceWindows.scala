@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreePattern.WINDOW
-import org.apache.spark.sql.saltwise.{OrStock, SaltwiseConf}
+import org.apache.spark.sql.saltwise.{OrStock, SaltwiseConf, WithSubqueries}
 import org.apache.spark.sql.saltwise.compat.SparkCompat
 import org.apache.spark.sql.saltwise.plan.{LeftAlone, Reported}
 
@@ -33,10 +33,10 @@ object SliceWindows extends Rule[LogicalPlan] {
 
   override def apply(plan: LogicalPlan): LogicalPlan =
     if (!plan.containsPattern(WINDOW)) plan
-    else if (SaltwiseConf.observes(conf)) noted(plan)
+    else if (SaltwiseConf.observes(conf)) WithSubqueries(plan)(noted)
     else if (!WindowReasons.isOn) plan
-    else {
-      val windows = withTotals(plan)
+    else WithSubqueries(plan) { query =>
+      val windows = withTotals(query)
       val (sharing, staying) = sharingAndStaying(windows)
       windows.transformUp {
         case window: Window if !window.isStreaming && !WindowReasons.isDecided(window.child) =>
