@@ -6,6 +6,8 @@ import pickle
 import random
 from collections import Counter
 from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -150,6 +152,29 @@ def test_a_bloom_filter_forgets_nothing_and_is_the_same_for_every_tree(rows: Row
         assert all(might_contain(whole, value) for value in column(rows, name))
 
 
+@pytest.mark.parametrize(
+    ("values", "same", "other"),
+    [
+        ([7], np.int64(7), np.int64(8)),
+        ([1.0], 1.0, 2.0),
+        ([True], True, False),
+        ([date(2026, 1, 1)], date(2026, 1, 1), date(2026, 1, 2)),
+        ([Decimal("1.10")], Decimal("1.10"), Decimal("1.11")),
+        (["a"], "a", "b"),
+    ],
+)
+def test_a_value_is_looked_up_in_the_type_of_its_column(values: list[Any], same: object, other: object) -> None:
+    bloom = agg.BloomFilter("x", items=50)
+    known = bloom.finish(bloom.update(bloom.zero(), pa.record_batch({"x": values})))
+    assert might_contain(known, same)
+    assert not might_contain(known, other)
+    bayes = agg.NaiveBayes("label", "x")
+    rows = {"label": ["rare", *["often"] * 4], "x": [*values, None, None, None, None]}
+    counts = bayes.finish(bayes.update(bayes.zero(), pa.record_batch(rows)))
+    assert classify(counts, {"x": same}, smoothing=0.01) == "rare"
+    assert classify(counts, {"x": other}, smoothing=0.01) == "often"
+
+
 @pytest.mark.parametrize("quantiles", [agg.KllQuantiles, agg.TDigestQuantiles])
 @pytest.mark.parametrize("size", [1, 10, 1000, 100_000])
 def test_quantiles_are_within_their_bound(quantiles: Any, size: int) -> None:
@@ -213,6 +238,25 @@ def test_regression_is_that_of_numpy(seed: int) -> None:
     assert [found["intercept"], *found["coefficients"]] == pytest.approx(wanted.tolist())
     assert found["rows"] == 200
     assert 0.99 < found["r2"] < 1
+
+
+def test_a_feature_with_tiny_deviations_has_its_coefficient() -> None:
+    rng = np.random.default_rng(0)
+    small, large = rng.normal(0.05, 0.01, 1000), rng.normal(1e7, 3e6, 1000)
+    aggregator = agg.LinearRegression("y", "small", "large")
+    batch = pa.record_batch({"y": 1000 * small + 1e-5 * large, "small": small, "large": large})
+
+    found = aggregator.finish(aggregator.update(aggregator.zero(), batch))
+
+    assert found["coefficients"] == pytest.approx([1000, 1e-5])
+
+
+@pytest.mark.parametrize("size", [1e-100, 1e100])
+def test_a_correlation_does_not_depend_on_the_size_of_the_numbers(size: float) -> None:
+    aggregator = agg.Covariance("x", "y")
+    batch = pa.record_batch({"x": [0, size, 2 * size], "y": [0, 3 * size, 2 * size]})
+
+    assert aggregator.finish(aggregator.update(aggregator.zero(), batch))["correlation"] == pytest.approx(0.654653671)
 
 
 def test_variance_does_not_cancel() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import mmh3
@@ -16,6 +17,7 @@ import pyarrow as pa
 
 from ..errors import SaltwiseValueError, check_whole
 from ..spark.aggregators.protocol import Aggregator
+from .columns import text, texts
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -64,7 +66,7 @@ class BloomFilter(Aggregator):
         if pa.types.is_integer(values.type):
             longs = values.cast(pa.int64()).to_numpy()
         else:
-            longs = np.array([_long(text) for text in values.cast(pa.string()).to_pylist()], np.int64)
+            longs = np.array([_long(spelled) for spelled in texts(values).to_pylist()], np.int64)
         bits = _bits(longs, self.hashes, 64 * self.words)
         np.bitwise_or.at(state, bits >> 6, np.uint64(1) << (bits & 63).astype(np.uint64))
         return state
@@ -82,16 +84,17 @@ def might_contain(bloom_filter: bytes, value: object) -> bool:
 
     Args:
         bloom_filter: the result of a :class:`BloomFilter`.
-        value: a whole number, or the value of the column as a string.
+        value: a value of the column, in the column's type, or as a string if that is not whole numbers.
     """
     _, hashes, words = struct.unpack_from(HEADER, bloom_filter)
     state = np.frombuffer(bloom_filter, ">u8", words, struct.calcsize(HEADER)).astype(np.uint64)
-    bits = _bits(np.array([value if isinstance(value, int) else _long(str(value))], np.int64), hashes, 64 * words)
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    bits = _bits(np.array([value if is_whole else _long(text(value))], np.int64), hashes, 64 * words)
     return bool(np.all(state[bits >> 6] >> (bits & 63).astype(np.uint64) & np.uint64(1)))
 
 
-def _long(text: str) -> int:
-    return mmh3.hash64(text)[0]
+def _long(spelled: str) -> int:
+    return mmh3.hash64(spelled)[0]
 
 
 def _bits(longs: Any, hashes: int, bits: int) -> Any:

@@ -36,3 +36,12 @@ def matrix(batch: pa.RecordBatch) -> Doubles:
 def texts(column: pa.Array) -> pa.Array:
     """Return the values of a column as strings, without NULLs."""
     return column.drop_null().cast(pa.string())
+
+
+def text(value: object) -> str:
+    """Return one value as the string that :func:`texts` makes of it in a column.
+
+    >>> text(True), text(7)
+    ('true', '7')
+    """
+    return str(pa.array([value]).cast(pa.string())[0])

@@ -7,6 +7,7 @@ several columns, S is the matrix of co-moments, and the square is an outer produ
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -134,10 +135,10 @@ class Covariance(MomentsAggregator):
 
     def finish(self, state: CoMoments) -> dict[str, Any]:
         state = without_rounding(state)
-        spread = float(np.sqrt(state.squares[0, 0] * state.squares[1, 1]))
-        product = float(state.squares[0, 1])
+        (x, product), (_, y) = state.squares.tolist()
         return {
             "rows": state.rows,
             "covariance": product / (state.rows - 1) if state.rows > 1 else None,
-            "correlation": product / spread if spread else None,
+            # The two slopes of regression. The product of x and y themselves may overflow.
+            "correlation": math.copysign(math.sqrt(product / x * (product / y)), product) if x and y else None,
         }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ..spark.aggregators.protocol import Aggregator
+from .columns import text
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -68,7 +69,7 @@ def classify(counts: Iterable[Mapping[str, Any]], features: Mapping[str, object]
 
     Args:
         counts: the result of a :class:`NaiveBayes`, as dicts or as Rows.
-        features: the value of each feature, by the name of its column.
+        features: the value of each feature, in the type of its column, by the name of the column.
         smoothing: is added to each count, so that a value that was never seen has a probability above 0 (Laplace).
     """
     rows_of_label: dict[str, int] = {}
@@ -84,7 +85,7 @@ def classify(counts: Iterable[Mapping[str, Any]], features: Mapping[str, object]
     def score(label: str) -> float:
         return math.log(rows_of_label[label]) + sum(
             math.log(
-                (seen.get((label, name, str(value)), 0) + smoothing)
+                (seen.get((label, name, text(value)), 0) + smoothing)
                 / (rows_of_label[label] + smoothing * (len(values[name]) + 1))
             )
             for name, value in features.items()

@@ -16,7 +16,7 @@ class LinearRegression(MomentsAggregator):
     """The line, or plane, with the least squared error: intercept, coefficients and R², as a struct.
 
     The sums are co-moments, so there is no cancellation. If features depend on each other, the coefficients with the
-    smallest norm are returned.
+    smallest norm are returned, each multiplied by the deviation of its feature.
 
     Args:
         target: the column to predict.
@@ -39,7 +39,10 @@ class LinearRegression(MomentsAggregator):
             return {"rows": 0, "intercept": None, "coefficients": None, "r2": None}
         state = without_rounding(state)
         with_target, among = state.squares[1:, 0], state.squares[1:, 1:]
-        coefficients = np.linalg.lstsq(among, with_target, rcond=None)[0]
+        # In units of their deviations, so that small features count as much as large ones.
+        units = np.sqrt(np.diag(among))
+        units[units == 0] = 1
+        coefficients = np.linalg.lstsq(among / units[:, None] / units, with_target / units, rcond=None)[0] / units
         spread = float(state.squares[0, 0])
         return {
             "rows": state.rows,
