@@ -308,8 +308,8 @@ MUTANTS = [
     Mutant(
         "a-users-repartition-goes-with-an-exchange-of-ours",
         f"{PLUGIN}/plan/AskedPartitions.scala",
-        "undecided.inStock }.forall(isAsked)",
-        "undecided.inStock }.forall(_ => true)",
+        "inStock.fastEquals(node.child) || isAsked(inStock.outputPartitioning)",
+        "inStock.fastEquals(node.child) || node.child.exists(_ ne node)",
         ("joins/test_join_edges.py",),
     ),
     Mutant(
@@ -389,6 +389,41 @@ MUTANTS = [
         "case NonFatal(_) if mayFail =>",
         "case NonFatal(_) if mayFail && failed < 0 =>",
         ("joins/test_aggregate_below_join.py",),
+    ),
+    Mutant(
+        "zeros-of-both-signs-are-two-groups",
+        f"{PLUGIN}/plan/AggregatePhases.scala",
+        "    inOnePhase(first.groupingExpressions, ",
+        "    inOnePhase(first.groupingExpressions.map(_.toAttribute), ",
+        ("joins/test_join_edges.py",),
+    ),
+    Mutant(
+        "an-undecided-aggregate-is-compared-as-it-stands",
+        f"{PLUGIN}/plan/UndecidedExec.scala",
+        "even.getOrElse(child).canonicalized",
+        "child.canonicalized",
+        ("plans/test_partition_pruning.py",),
+    ),
+    Mutant(
+        "a-subquery-that-prunes-stays-as-it-is",
+        f"{PLUGIN}/WithSubqueries.scala",
+        "pruning.withNewPlan(once(pruning.plan))",
+        "pruning",
+        ("plans/test_partition_pruning.py",),
+    ),
+    Mutant(
+        "a-side-that-prunes-is-split",
+        f"{PLUGIN}/split/SplitSkewedPartitions.scala",
+        "case side: BroadcastExchangeLike => side.exists(_ eq split)",
+        "case side: BroadcastExchangeLike => side eq split",
+        ("plans/test_partition_pruning.py",),
+    ),
+    Mutant(
+        "an-exchange-with-another-name-for-its-key-comes-back",
+        f"{PLUGIN}/join/SkewJoinSplit.scala",
+        "even.getOrElse(child).outputPartitioning",
+        "joined.getOrElse(child).outputPartitioning",
+        ("joins/test_join_edges.py",),
     ),
     Mutant(
         "an-idle-combine-stays",
