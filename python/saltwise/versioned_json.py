@@ -54,19 +54,19 @@ def load_versioned(text: str, format: str, version: int) -> dict[str, Any]:
     return {field: value for field, value in content.items() if field not in ("format", "version")}
 
 
-def replace_file(path: Path, text: str) -> None:
-    """Write a file so that a reader sees either the old text or the new one, even when the machine stops.
+def replace_file(path: Path, content: str | bytes) -> None:
+    """Write a file so that a reader sees either the old content or the new one, even when the machine stops.
 
-    Several writers may write at the same time. The text of the last one stays.
+    Several writers may write at the same time. The content of the last one stays.
 
     Args:
         path: in a folder that exists.
-        text: of the whole file.
+        content: of the whole file. A text is written in UTF-8.
     """
     new = path.with_name(f"{path.name}.{uuid4().hex}{PART}")  # each writer has a file of its own
     try:
-        with new.open("x", encoding="utf-8") as file:
-            file.write(text)
+        with new.open("xb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         new.replace(path)

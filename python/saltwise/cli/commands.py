@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 WRONG_INPUT = 2
 """Exit status if the user's input cannot be used."""
 
-MAX_PATH = 255
-"""A longer text is a query, not the name of a file."""
-
 _UsageError: Any = typer.BadParameter.__mro__[1]
 """Click's UsageError. Newer versions of typer contain their own click."""
 
@@ -231,8 +228,8 @@ def advise(
 ) -> None:
     """Find the skew in yesterday's event logs, and what it cost.
 
-    It reads plain, zstd, lz4 and snappy logs, in one file or rolling, of
-    Spark 3.5 and later. It starts neither Spark nor Java, and the cluster
+    It reads plain, zstd, lz4, snappy and gzip logs, in one file or rolling,
+    of Spark 3.5 and later. It starts neither Spark nor Java, and the cluster
     needs no plugin. The exit status is 1 if there is something to gain.
 
     \b
@@ -320,10 +317,20 @@ def spark_session(screen: Console) -> Iterator[SparkSession]:
 
 def _query(sql: str) -> str:
     """Return the query: the argument itself, or the content of the file that it names."""
-    if not sql.endswith(".sql") and (len(sql) > MAX_PATH or not Path(sql).is_file()):
+    if not sql.endswith(".sql") and not _is_file(sql):
         return sql
     check_exists(sql)
-    return Path(sql).read_text()
+    try:
+        return Path(sql).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SaltwiseError(f"{sql!r} cannot be read ({error}); it must be a file in UTF-8 with one SELECT.") from error
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except OSError:  # no path is as long as a query may be
+        return False
 
 
 def _tables(entries: list[str] | None) -> dict[str, tuple[str, str]]:

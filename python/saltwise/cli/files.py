@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..addresses import is_address
 from ..errors import SaltwiseError, SaltwiseValueError
 from ..spark.columns import quoted
 from ..spark.spark_errors import SPARK_ERRORS, first_sentence, root_cause
@@ -97,12 +98,15 @@ def _has(df: DataFrame, column: str) -> bool:
 
 
 def check_exists(path: str) -> None:
-    """Raise a SaltwiseError if a path of this machine does not exist. The message names the nearest file."""
+    """Raise a SaltwiseError if a path of this machine cannot be found. The message names the nearest file."""
     file = Path(path)
-    if "://" in path or file.exists() or set("*?[{") & set(path):
-        return
     folder = file.parent
-    siblings = [other.name for other in folder.iterdir()] if folder.is_dir() else []
+    try:
+        if is_address(path) or file.exists() or set("*?[{") & set(path):
+            return
+        siblings = [other.name for other in folder.iterdir()] if folder.is_dir() else []
+    except OSError as error:
+        raise SaltwiseError(f"file {path!r} cannot be found ({error.strerror}); give the path of a file.") from error
     near = get_close_matches(file.name, siblings, n=1, cutoff=0.5)
     hint = f"; did you mean {str(folder / near[0])!r}?" if near else "; it must be a file or a folder."
     raise SaltwiseError(f"file {path!r} does not exist{hint}")
@@ -116,7 +120,7 @@ def unreadable(path: str, format: str, cause: Exception | str) -> SaltwiseError:
 
 def _address(path: str) -> str:
     """Return an absolute path, because Spark may have another current folder."""
-    return path if "://" in path else str(Path(path).absolute())
+    return path if is_address(path) else str(Path(path).absolute())
 
 
 def _format_of_names(path: str) -> str:

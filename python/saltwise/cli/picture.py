@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from .._optional import required_by
 from ..errors import SaltwiseValueError
+from ..versioned_json import replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +25,7 @@ def check_can_draw(path: Path) -> None:
 
     Raises:
         OptionalPackageError: matplotlib cannot be imported.
-        SaltwiseValueError: the folder does not exist, or the suffix is not that of a picture format.
+        SaltwiseValueError: the file cannot be written there, or the suffix is not that of a picture format.
     """
     with required_by("The demo", extra="demo"):
         from matplotlib.backend_bases import FigureCanvasBase
@@ -31,6 +34,10 @@ def check_can_draw(path: Path) -> None:
         raise SaltwiseValueError.unknown("suffix of the picture", path.suffix, [f".{name}" for name in formats])
     if not path.parent.is_dir():
         raise SaltwiseValueError(f"folder of the picture is {str(path.parent)!r}; it must exist.")
+    if not os.access(path.parent, os.W_OK):
+        raise SaltwiseValueError(f"folder of the picture is {str(path.parent)!r}; it must be writable.")
+    if path.is_dir():
+        raise SaltwiseValueError(f"picture is {str(path)!r}, which is a folder; it must be a file.")
 
 
 def draw_loads(loads: Mapping[str, Mapping[str, WorkerLoads[Any]]], path: Path) -> None:
@@ -101,4 +108,6 @@ def _draw(panels: Mapping[str, Mapping[str, Sequence[float]]], path: Path, *, ti
             axes.margins(x=0.01)
             axes.set_xlabel(bar, fontsize=8)
         charts[0].set_ylabel(unit, fontsize=8)
-    figure.savefig(path, dpi=130)
+    picture = BytesIO()
+    figure.savefig(picture, format=path.suffix.removeprefix("."), dpi=130)
+    replace_file(path, picture.getvalue())

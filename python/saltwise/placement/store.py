@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..addresses import is_address
 from ..errors import SaltwiseError, SaltwiseValueError
 from ..versioned_json import VersionedJsonError, dump_versioned, load_versioned, replace_file
 from .aims import Aims
@@ -126,7 +127,7 @@ def local_folder(path: str | Path) -> Path:
     Raises:
         SaltwiseValueError: it is the address of a remote store, or names a file.
     """
-    if "://" in str(path):
+    if is_address(path):
         raise SaltwiseValueError(f"path is {str(path)!r}; it must be a folder of this machine, or one that is mounted.")
     folder = Path(path).absolute()
     if folder.exists() and not folder.is_dir():
