@@ -182,6 +182,19 @@ def test_the_batches_of_a_stream_are_one_finding() -> None:
     [found] = found_in(events)
     assert found.times == 50
     assert 20 < found.gain.high < 40
+    assert found.gain.high < found.took == pytest.approx(50 * 0.9)
+    assert heading(1, found).endswith(f" of {found.took:.1f} s to gain")
+
+
+def test_of_many_executions_the_one_that_lost_most_is_shown() -> None:
+    events = []
+    for i, slowest in enumerate([9000, 1000, 5000]):
+        batch = f"clicks\nid = 1\nrunId = 2\nbatch = {i}"
+        events += started(aggregate(), i, batch, 2 * i + 1)
+        events += [task(100, 10, j, 2 * i + 1) for j in range(15)] + [task(slowest, 10_000, 15, 2 * i + 1)]
+    [found] = found_in(events)
+    assert (found.times, found.execution, found.figures.slowest) == (3, 0, 9.0)
+    assert found.most_lost < found.lost
 
 
 def test_nothing_helps_a_window_that_keeps_first_rows() -> None:
@@ -452,6 +465,27 @@ def test_a_query_that_python_ran_goes_by_its_functions_and_its_file() -> None:
     udf = node("FlatMapGroupsInPandas", "FlatMapGroupsInPandas [k#1], f(k#1, v#2)", [4], exchange())
     [found] = found_in([*started(udf, description=gateway), *hot()])
     assert found.description == ""
+
+
+@pytest.mark.parametrize(
+    ("key", "argument"),
+    [
+        ("k", '"k"'),
+        ("user id", '"`user id`"'),
+        ("a.b", '"`a.b`"'),
+        ('concat(k, ")', 'F.expr("concat(k, \\")")'),
+    ],
+)
+def test_the_advice_for_a_function_over_groups_is_python_code(key: str, argument: str) -> None:
+    udf = node("FlatMapGroupsInPandas", f"FlatMapGroupsInPandas [{key}#1], f(v#2)", [4], exchange())
+    [found] = found_in([*started(udf), *hot()])
+    assert found.advice.startswith(f"df.skew_groupby({argument}) places")
+
+
+def test_the_next_command_is_quoted_for_a_shell() -> None:
+    scan = node("Scan parquet", "FileScan parquet [k#1] Location: InMemoryFileIndex(1 paths)[file:/a$b;c], x", [1])
+    [found] = found_in([*started(aggregate("keys=[k#1], functions=[max(v#2)]", exchange(child=scan))), *hot()])
+    assert found.command == "saltwise report '/a$b;c' --key k"
 
 
 @pytest.mark.parametrize(

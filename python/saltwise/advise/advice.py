@@ -6,6 +6,7 @@ larger than a threshold and larger than a multiple of the median, and if that ne
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from enum import Enum
@@ -47,6 +48,7 @@ NEAR = 100
 KEPT = {"Inner": (0, 1), "LeftOuter": (0,), "LeftSemi": (0,), "LeftAnti": (0,), "RightOuter": (1,)}
 """The sides of a join whose rows may be combined below it, by the kind of join."""
 _FRAME = re.compile(r"specifiedwindowframe\((\w+), ([^,]+), (-?\d+|\w+\$\(\))\)")
+_PLAIN_NAME = re.compile(r"[\w .-]+")
 _KIND_OF_JOIN = re.compile(rf"\], ({'|'.join(KEPT)})\b")
 
 Conf = Mapping[str, str]
@@ -113,13 +115,14 @@ def _nothing(what: str) -> Change:
 
 
 def _argument(key: str) -> str:
-    """Return a grouping column as Python code.
+    """Return a grouping column as Python code. What is no plain name counts as an expression that Spark computed.
 
-    >>> _argument("customer"), _argument("upper(name)")
-    ('"customer"', 'F.expr("upper(name)")')
+    >>> print(_argument("customer"), _argument("user id"), _argument("upper(name)"))
+    "customer" "`user id`" F.expr("upper(name)")
     """
-    quoted = f'"{key}"'
-    return quoted if key.isidentifier() else f"F.expr({quoted})"
+    if key.isidentifier():
+        return f'"{key}"'
+    return f'"`{key}`"' if _PLAIN_NAME.fullmatch(key) else f"F.expr({json.dumps(key, ensure_ascii=False)})"
 
 
 def _switch(conf: Conf) -> str:

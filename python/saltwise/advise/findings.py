@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import ChainMap, Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -115,9 +116,11 @@ class Finding:
     keys: list[str]
     figures: TaskFigures
     took: float
-    """Seconds of the stage on the log's cores, by list scheduling."""
+    """Seconds of the stage on the log's cores, by list scheduling, in all executions together."""
     lost: float
     """Seconds that even tasks would save at most, in all executions together."""
+    most_lost: float
+    """Seconds of these in the execution that the other figures are of."""
     gain: Range
     """Seconds of these that the advice saves. The low end is 0 if the slowest task may have one key alone, which the
     advice leaves whole."""
@@ -129,7 +132,7 @@ class Finding:
     hot_keys: list[str] = field(default_factory=list)
     """The heaviest keys, where the plugin wrote them to this log."""
     times: int = 1
-    """In how many executions it was found. The other figures are those of the execution with the most to gain."""
+    """In how many executions it was found. The other figures are those of the execution that lost most."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, with the figures of the tasks beside the others."""
@@ -158,10 +161,15 @@ def by_gain(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _merged(one: Finding, other: Finding) -> Finding:
-    """Return one finding for both. Its figures are those of the one that gains more."""
-    larger = max(one, other, key=lambda finding: (finding.failed, finding.lost / finding.times))
-    gain = Range(one.gain.low + other.gain.low, one.gain.high + other.gain.high)
-    return replace(larger, lost=one.lost + other.lost, gain=gain, times=one.times + other.times)
+    """Return one finding for both. Its figures are of one that failed, or else of the one that lost most."""
+    larger = max(one, other, key=lambda finding: (finding.failed, finding.most_lost))
+    return replace(
+        larger,
+        took=one.took + other.took,
+        lost=one.lost + other.lost,
+        gain=Range(one.gain.low + other.gain.low, one.gain.high + other.gain.high),
+        times=one.times + other.times,
+    )
 
 
 def _findings_of_execution(execution: Execution) -> Iterator[Finding]:
@@ -230,6 +238,7 @@ def _finding_of_stage(execution: Execution, stage: Stage, tasks: list[Task], pla
         figures=TaskFigures.of_stage(stage, tasks),
         took=makespan(millis, stage.slots),
         lost=possible.high,
+        most_lost=possible.high,
         gain=_within(change.reach, possible),
         advice=change.text,
         command=_command(read, keys),
@@ -259,7 +268,8 @@ def _within(reach: Reach, possible: Range) -> Range:
 def _command(read: Read, keys: list[str]) -> str:
     if not keys or not all(key.isidentifier() for key in keys):
         return ""
-    return " ".join(["saltwise report", file_below(read.exchange) or "...", *(f"--key {key}" for key in keys)])
+    path = shlex.quote(file_below(read.exchange) or "...")
+    return " ".join(["saltwise report", path, *(f"--key {key}" for key in keys)])
 
 
 def _is_skewed(stage: Stage, tasks: list[Task], read: Read, advisory: int) -> bool:
