@@ -57,7 +57,7 @@ def key_hashes(keys: Sequence[Item], key_type: str = "bigint") -> Int64s:
     digests = (SEED if key is None else xxh64_intdigest(pack(key), seed=SEED) for key in keys)
     try:
         return np.fromiter(digests, np.uint64, len(keys)).view(np.int64)
-    except (TypeError, StructError) as refused:
+    except (TypeError, StructError, UnicodeEncodeError) as refused:
         misfit = next(key for key in keys if not _fits(key, pack))
         raise SaltwiseValueError(
             f"key is {misfit!r}; it must be a {key_type}, the type of the keys, or None."
@@ -67,5 +67,14 @@ def key_hashes(keys: Sequence[Item], key_type: str = "bigint") -> Int64s:
 def _fits(key: Item, pack: Callable[..., bytes]) -> bool:
     try:
         return key is None or isinstance(pack(key), bytes)
-    except (TypeError, StructError):
+    except (TypeError, StructError, UnicodeEncodeError):
         return False
+
+
+def is_unicode(text: str) -> bool:
+    """Return whether a text has an encoding in UTF-8, which half of a surrogate pair has not."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -262,6 +262,15 @@ def test_sql_has_the_same_results(spark: SparkSession) -> None:
         assert alike(one, other, 1e-9), (one, other)
 
 
+def test_sql_takes_an_aggregator_of_columns(spark: SparkSession) -> None:
+    saltwise.register_aggregator(spark, "mean_of_column", Mean(F.col("x") + 1))
+
+    ours = spark.sql("SELECT k, mean_of_column(d) FROM measured GROUP BY k")
+
+    for one, other in zip(tuples(ours), tuples(spark.sql("SELECT k, avg(d) FROM measured GROUP BY k")), strict=True):
+        assert alike(one, other, 1e-9), (one, other)
+
+
 def test_sql_takes_no_aggregator_that_returns_a_struct(spark: SparkSession) -> None:
     with pytest.raises(SaltwiseValueError) as refused:
         saltwise.register_aggregator(spark, "odd", with_methods(returns="struct<n: bigint>"))

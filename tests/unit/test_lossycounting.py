@@ -168,10 +168,18 @@ def test_the_window_counts_the_latest_whole_runs(half: int, epsilon: float, runs
         latest.update(run)
     assert latest.total() == recent.total
     rows = [sum(run.values()) for run in runs]
-    assert recent.total >= min(sum(rows), window)
+    assert min(sum(rows), window) <= recent.total <= window * 3 // 2 + max(rows, default=0)
+    assert len(recent.counters) <= 3
     for item in range(14):
         bounds = recent.estimate(item)
         assert bounds.lower <= latest[item] <= bounds.upper
+
+
+def test_of_runs_as_large_as_the_window_only_the_last_one_counts() -> None:
+    recent: SlidingCounts[str] = SlidingCounts(window=4, epsilon=0.1)
+    for run in {"a": 40}, {"b": 40}, {"c": 40}:
+        recent.offer_together(run)
+        assert (recent.total, recent.estimate(next(iter(run))).estimate) == (40, 40)
 
 
 def test_a_weight_among_many_that_is_none_adds_nothing() -> None:

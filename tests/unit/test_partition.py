@@ -119,7 +119,9 @@ def test_hashes_are_those_of_spark() -> None:
     assert key_hashes([1], "int").tolist() == key_hashes([1], "tinyint").tolist() == [-6698625589789238999]
 
 
-@pytest.mark.parametrize(("key", "key_type"), [("a", "bigint"), (1, "string"), (2**63, "bigint"), (2**31, "int")])
+@pytest.mark.parametrize(
+    ("key", "key_type"), [("a", "bigint"), (1, "string"), ("\ud800", "string"), (2**63, "bigint"), (2**31, "int")]
+)
 def test_a_key_of_another_type_is_refused(key: int | str, key_type: str) -> None:
     with pytest.raises(SaltwiseError) as refused:
         key_hashes([None, key], key_type)

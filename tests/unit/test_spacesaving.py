@@ -65,9 +65,16 @@ def test_what_both_summaries_dropped_is_bounded_by_both_together() -> None:
     for summary in one, other:
         for item in (9, 1, 2, 3, 4):  # 4 takes the counter of 9
             summary.offer(item)
-    merged = SpaceSaving(10).merge(one).merge(other)  # with room left
+    merged = one.merge(other)
     assert 9 not in merged
     assert merged.estimate(9).upper == 2
+
+
+def test_of_two_capacities_the_merged_summary_has_the_smaller_one() -> None:
+    large, small = counted([(item, 1) for item in range(8)], 8), counted([(item, 1) for item in range(9)], 2)
+    for merged in large.merge(small), small.merge(large):
+        assert merged.capacity == 2
+        assert merged.absent <= merged.total / merged.capacity
 
 
 def test_a_summary_with_room_for_all_counts_exactly() -> None:
@@ -186,14 +193,27 @@ def test_sketches_of_two_types_are_not_merged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("item_type", "item"), [("bigint", 2**63), ("tinyint", -129), ("bigint", "a"), ("string", 1), ("int", 1.0)]
+    ("item_type", "item"),
+    [
+        ("bigint", 2**63),
+        ("tinyint", -129),
+        ("bigint", "a"),
+        ("string", 1),
+        ("int", 1.0),
+        ("bigint", True),
+        ("bigint", [1]),
+        ("string", "\ud800"),
+    ],
 )
 def test_an_item_of_another_type_is_refused_and_counts_nothing(item_type: str, item: Any) -> None:
     sketch = SpaceSaving(2, item_type)
+    if item_type != "string":
+        sketch.offer(1)
+    before = sketch.total
     with pytest.raises(SaltwiseValueError) as refused:
         sketch.offer(item)
     assert str(refused.value) == f"item is {item!r}; it must be a {item_type}, the type of the sketch, or None."
-    assert sketch.total == 0
+    assert sketch.total == before
 
 
 def test_an_unknown_item_type_is_refused() -> None:
@@ -216,6 +236,18 @@ def test_the_top_of_no_whole_number_is_refused(k: Any) -> None:
     with pytest.raises(SaltwiseValueError) as refused:
         SpaceSaving(2).top(k)
     assert str(refused.value) == f"k is {k}; it must be a whole number of at least 1."
+
+
+def test_more_rows_than_a_bigint_holds_are_refused_and_count_nothing() -> None:
+    sketch = SpaceSaving(2)
+    sketch.offer(1, 2**63 - 1)
+    for item in 1, 2:
+        with pytest.raises(SaltwiseValueError) as refused:
+            sketch.offer(item)
+        assert str(refused.value) == (
+            f"the sketch has counted {2**63 - 1} rows, and 1 more are more than a BIGINT holds; start another sketch."
+        )
+    assert sketch.total == 2**63 - 1
 
 
 def test_a_weight_below_one_is_refused_and_counts_nothing() -> None:

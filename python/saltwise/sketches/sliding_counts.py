@@ -50,7 +50,7 @@ class SlidingCounts(Generic[Item]):
             raise SaltwiseValueError(f"window is {window!r}; it must be a multiple of counters - 1 = {counters - 1}.")
         self.window = window
         self.epsilon = epsilon
-        self.counters: deque[LossyCounting[Item]] = deque([LossyCounting(epsilon)], maxlen=counters)
+        self.counters: deque[LossyCounting[Item]] = deque([LossyCounting(epsilon)])
         """Oldest first."""
         self._step = window // (counters - 1)
         self.left = self._step
@@ -78,14 +78,12 @@ class SlidingCounts(Generic[Item]):
                 counter.offer(item, part)
             weight -= part
             self.left -= part
-            if not self.left:
-                self.counters.append(LossyCounting(self.epsilon))  # drops the oldest of x counters
-                self.left = self._step
+            self._step_on()
 
     def offer_together(self, weights: Mapping[Item, int]) -> None:
         """Add rows of many items whose order is not known. No counter starts in the middle of them.
 
-        So an answer may cover more rows than above: at most the size of the last such batch more.
+        So an answer may cover more rows than above: at most the size of one such batch more.
 
         Raises:
             SaltwiseValueError: a weight is not a whole number of at least 1.
@@ -99,6 +97,12 @@ class SlidingCounts(Generic[Item]):
         for counter in self.counters:
             counter.offer_together(weights)
         self.left -= sum(weights.values())
+        self._step_on()
+
+    def _step_on(self) -> None:
+        """Drop the oldest counter if the next one has W rows, and start one if a step is full."""
+        while len(self.counters) > 1 and self.counters[1].total >= self.window:
+            self.counters.popleft()
         if self.left <= 0:
             self.counters.append(LossyCounting(self.epsilon))
             self.left = self._step

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..errors import SaltwiseValueError, check_whole
-from ..keys import ITEM_TYPES, Item
+from ..keys import ITEM_TYPES, Item, is_unicode
 from ..options import MAX_CAPACITY
 from . import sketch_bytes
 from .sketch_bytes import BYTES_OF
@@ -80,14 +80,19 @@ class SpaceSaving:
         """Count `weight` rows of an item, at least one.
 
         Raises:
-            SaltwiseValueError: the item is not of the sketch's type, or the weight is below 1.
+            SaltwiseValueError: the item is not of the sketch's type, the weight is below 1, or there are too many rows.
         """
         check_whole("weight", weight)
+        self._check(item)
+        if self.total + weight > MAX_ROWS:
+            raise SaltwiseValueError(
+                f"the sketch has counted {self.total} rows, and {weight} more are more than a BIGINT holds; start "
+                "another sketch."
+            )
         known = self._counter_of.get(item)
         if known is not None:
             count_known(self._s, known, weight)
             return
-        self._check(item)
         if len(self) == len(self._s.counters):
             self._make_room(2 * len(self))
         counter = count_new(self._s, weight)
@@ -105,9 +110,9 @@ class SpaceSaving:
             self._s = with_room(self._s, room)
 
     def _check(self, item: Item) -> None:
-        if item is None or (isinstance(item, str) and self.item_type == "string"):
+        if item is None or (self.item_type == "string" and isinstance(item, str) and is_unicode(item)):
             return
-        if isinstance(item, int) and self.item_type != "string":
+        if self.item_type != "string" and isinstance(item, int) and not isinstance(item, bool):
             limit = 1 << 8 * BYTES_OF[self.item_type] - 1
             if -limit <= item < limit:
                 return
@@ -159,7 +164,7 @@ class SpaceSaving:
         )
 
     def merge(self, other: SpaceSaving) -> SpaceSaving:
-        """Return a summary of the rows of both, with the capacity of this one.
+        """Return a summary of the rows of both, with the smaller capacity, whose error bound is the larger one.
 
         An item's counts add up; a summary without the item adds what it may have missed to count and error.
 
@@ -187,9 +192,10 @@ class SpaceSaving:
             if item not in self
         ]
         merged = self._ranked(merged)
-        dropped = merged[self.capacity].count if len(merged) > self.capacity else 0
-        whole = SpaceSaving(self.capacity, self.item_type)
-        whole._fill(merged[: self.capacity], self.total + other.total, max(missed_here + missed_there, dropped))
+        capacity = min(self.capacity, other.capacity)
+        dropped = merged[capacity].count if len(merged) > capacity else 0
+        whole = SpaceSaving(capacity, self.item_type)
+        whole._fill(merged[:capacity], self.total + other.total, max(missed_here + missed_there, dropped))
         return whole
 
     def to_bytes(self) -> bytes:

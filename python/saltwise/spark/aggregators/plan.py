@@ -216,12 +216,17 @@ def _bound(df: DataFrame, aggregator: Aggregator) -> BoundAggregator:
     from pyspark.sql.pandas.types import to_arrow_type
 
     names = df.select(*aggregator.columns).columns
-    # A Column cannot be pickled, so tasks get an Aggregator that has names only.
-    with_names_only = copy.copy(aggregator)
-    with_names_only.columns = tuple(names)
     spark = df.sparkSession
     state = None if aggregator.state is None else to_arrow_type(type_of(spark, aggregator.state))
-    return BoundAggregator(with_names_only, names, to_arrow_type(type_of(spark, aggregator.returns)), state)
+    returns = to_arrow_type(type_of(spark, aggregator.returns))
+    return BoundAggregator(for_tasks(aggregator, names), names, returns, state)
+
+
+def for_tasks(aggregator: Aggregator, names: Sequence[str]) -> Aggregator:
+    """Return an Aggregator with names in the place of its columns, because a Column cannot be pickled."""
+    named = copy.copy(aggregator)
+    named.columns = tuple(names)
+    return named
 
 
 def type_of(spark: SparkSession, declared: DataType | str) -> DataType:

@@ -25,7 +25,7 @@ def register_aggregator(spark: SparkSession, name: str, aggregator: Aggregator) 
     Args:
         spark: a classic or a Connect session.
         name: the name of the function. It takes one argument for each column of the Aggregator, and the Aggregator gets
-            them under the names of these columns.
+            them under the names of these columns; a Column that is no name stands for any argument.
         aggregator: the Aggregator.
 
     Raises:
@@ -41,7 +41,7 @@ def register_aggregator(spark: SparkSession, name: str, aggregator: Aggregator) 
         import pandas as pd
         import pyarrow as pa
         from pyspark.sql.pandas.functions import pandas_udf
-    from ..aggregators.plan import type_of
+    from ..aggregators.plan import for_tasks, type_of
 
     returns = type_of(spark, aggregator.returns)
     if returns.typeName() == "struct":
@@ -50,6 +50,7 @@ def register_aggregator(spark: SparkSession, name: str, aggregator: Aggregator) 
             "Python cannot return a struct: return an array with the struct, or use skew_groupby(...).agg."
         )
     names = [column if isinstance(column, str) else f"_{i}" for i, column in enumerate(aggregator.columns)]
+    aggregator = for_tasks(aggregator, names)
 
     def aggregate_group(first: Any, *others: Any) -> Any:
         columns = [first, *others]

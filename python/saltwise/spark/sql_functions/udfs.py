@@ -73,7 +73,7 @@ def udfs(session: Mapping[str, str]) -> dict[str, Any]:
 def space_saving_merge(sketches: pd.Series) -> Any:
     """Merge all sketches of a group. NULLs are skipped."""
     parsed = [SpaceSaving.from_bytes(sketch) for sketch in sketches if sketch is not None]
-    return reduce(_merge_two, parsed).to_bytes() if parsed else None
+    return reduce(SpaceSaving.merge, parsed).to_bytes() if parsed else None
 
 
 def space_saving_top(sketches: pd.Series, *numbers: pd.Series) -> pd.Series:
@@ -139,11 +139,6 @@ def _rows(weight: Any) -> int:
     if not 0 <= rows <= EXACT_IN_DOUBLE:
         raise SaltwiseValueError(f"the weight of a row is {weight}; it must be a number from 0 to 2^53.")
     return math.ceil(rows)
-
-
-def _merge_two(one: SpaceSaving, other: SpaceSaving) -> SpaceSaving:
-    """Merge two sketches into one with the smaller capacity of the two, whose error bound is the larger one."""
-    return other.merge(one) if other.capacity < one.capacity else one.merge(other)
 
 
 def _top(sketch: SpaceSaving, k: int) -> list[dict[str, str | int | None]]:
