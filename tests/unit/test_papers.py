@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks import papers
-from benchmarks.papers import EXPERIMENTS, PAPERS, when_two_choices
+from benchmarks.papers import EXPERIMENTS, PAPERS, debian, when_two_choices
 from benchmarks.papers.__main__ import ON_SPARK, PAGE, RESULTS, main
 from benchmarks.papers.charts import Lines
 from benchmarks.papers.check import parse
 from benchmarks.papers.claim import Claim, Verdict, claims, judge, over_seeds, ranges
 from benchmarks.papers.experiment import Experiment
-from benchmarks.papers.jobs import OPERATORS, apart, real_job
+from benchmarks.papers.jobs import OPERATORS, apart, flights_in_rain, real_job
 from benchmarks.papers.lab import ALL_TWEETS, FULL, QUICK, STAND_INS, TWEETS, WIKIPEDIA, Grid, Lab
 from benchmarks.papers.levelled import levelled
 from benchmarks.papers.page import page
@@ -260,13 +260,73 @@ def test_the_first_real_job_collocates_by_airplane_and_the_second_only_half_of_i
 
 
 def test_flights_come_in_the_order_of_their_hours_with_a_rain_score_in_percent() -> None:
-    table = datasets.flights_in_rain()
+    table = flights_in_rain()
     assert table.num_rows == datasets.flights().num_rows
     hour, rain = (table.column(name).to_numpy() for name in ("hour", "rain_score"))
     assert hour[0] == 0
     assert (np.diff(hour) >= 0).all()
     assert 0 == rain.min() < rain.max() <= 100
     assert 0.05 < (rain > 0).mean() < 0.1
+
+
+INDEX = """\
+Package: editor
+Version: 1.0
+Depends: libc (>= 2.34), gui-gtk | gui-qt:any, libc (<< 3)
+Pre-Depends: init
+Description: edits
+ Depends: nothing
+
+Package: libc
+Description: no dependency
+"""
+
+
+def test_debian_edges_go_both_ways(tmp_path: Path) -> None:
+    index = tmp_path / "Packages"
+    index.write_text(INDEX)
+    inward = debian.debian("in", index)
+    assert inward.keys.tolist() == ["libc", "gui-gtk", "gui-qt", "init"]
+    assert inward.source_keys is not None
+    assert inward.source_keys.tolist() == ["editor"] * 4
+    outward = debian.debian("out", index)
+    assert outward.source_keys is not None
+    assert (outward.keys.tolist(), outward.source_keys.tolist()) == (["editor"] * 4, inward.keys.tolist())
+
+
+def test_debian_without_an_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(debian, "DPKG_STATUS", tmp_path / "status")
+    with pytest.raises(SaltwiseError) as error:
+        debian.debian()
+    assert str(error.value) == (
+        "This machine has no Debian package index: run apt-get update, or name a file with index=."
+    )
+
+
+def test_debian_without_apt_reads_what_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "status").write_text(INDEX)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(debian, "DPKG_STATUS", tmp_path / "status")
+    assert debian.debian().messages == 4
+
+
+@pytest.mark.parametrize(
+    ("direction", "index", "sentence"),
+    [
+        ("inn", None, "direction is 'inn'; it must be one of in, out; did you mean 'in'?"),
+        ("in", "no", "index is 'no'; it must be a file that exists."),
+        (
+            "in",
+            "setup.cfg",
+            "'setup.cfg' names no dependency of any package: it must be in the format of apt-cache dumpavail.",
+        ),
+    ],
+)
+def test_what_is_no_graph_of_debian_is_refused(direction: str, index: str | None, sentence: str) -> None:
+    with pytest.raises(SaltwiseError) as error:
+        debian.debian(direction, None if index is None else Path(index))
+    assert str(error.value) == sentence
 
 
 def test_the_synthetic_cluster_fluctuates_as_asked() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,18 +11,6 @@ from hypothesis import strategies as st
 
 from saltwise import SaltwiseError, datasets, streams
 from saltwise.streams import Stream
-
-INDEX = """\
-Package: editor
-Version: 1.0
-Depends: libc (>= 2.34), gui-gtk | gui-qt:any, libc (<< 3)
-Pre-Depends: init
-Description: edits
- Depends: nothing
-
-Package: libc
-Description: no dependency
-"""
 
 MAKERS: list[Callable[[], Stream]] = [
     lambda: streams.zipf(1_000, 50, 1.1),
@@ -81,43 +68,6 @@ def test_flights() -> None:
     assert "" in streams.flights("tailnum").keys
 
 
-def test_debian_edges_go_both_ways(tmp_path: Path) -> None:
-    index = tmp_path / "Packages"
-    index.write_text(INDEX)
-    inward = streams.debian("in", index)
-    assert inward.keys.tolist() == ["libc", "gui-gtk", "gui-qt", "init"]
-    assert inward.source_keys is not None
-    assert inward.source_keys.tolist() == ["editor"] * 4
-    outward = streams.debian("out", index)
-    assert outward.source_keys is not None
-    assert (outward.keys.tolist(), outward.source_keys.tolist()) == (["editor"] * 4, inward.keys.tolist())
-
-
-def test_debian_without_an_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(streams, "DPKG_STATUS", tmp_path / "status")
-    with pytest.raises(SaltwiseError) as error:
-        streams.debian()
-    assert str(error.value) == (
-        "This machine has no Debian package index: run apt-get update, or name a file with index=."
-    )
-
-
-def test_debian_without_apt_reads_what_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "status").write_text(INDEX)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(streams, "DPKG_STATUS", tmp_path / "status")
-    assert streams.debian().messages == 4
-
-
-def test_a_file_of_keys(tmp_path: Path) -> None:
-    (tmp_path / "numbers.txt").write_text("7\n-1\n7\n")
-    (tmp_path / "texts.txt").write_text("7\nseven\n")
-    numbers, texts = streams.from_file(tmp_path / "numbers.txt"), streams.from_file(tmp_path / "texts.txt")
-    assert (numbers.name, numbers.keys.tolist()) == ("numbers.txt", [7, -1, 7])
-    assert texts.keys.tolist() == ["7", "seven"]
-
-
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
@@ -138,29 +88,9 @@ def test_a_file_of_keys(tmp_path: Path) -> None:
             lambda: streams.flights("carier"),
             "column is 'carier'; it must be one of carrier, tailnum, origin, dest; did you mean 'carrier'?",
         ),
-        (lambda: streams.debian("inn"), "direction is 'inn'; it must be one of in, out; did you mean 'in'?"),
-        (lambda: streams.debian(index=Path("no")), "index is 'no'; it must be a file that exists."),
-        (lambda: streams.from_file("no"), "file of keys is 'no'; it must be one that exists."),
     ],
 )
 def test_what_is_not_allowed_is_said_in_one_sentence(make: Callable[[], Stream], sentence: str) -> None:
     with pytest.raises(SaltwiseError) as error:
         make()
     assert str(error.value) == sentence
-
-
-def test_files_that_hold_no_keys(tmp_path: Path) -> None:
-    empty, binary, other = (tmp_path / name for name in ("empty", "binary", "other"))
-    empty.write_text("")
-    binary.write_bytes(b"\xff\xfe")
-    other.write_text("no package\n")
-    with pytest.raises(SaltwiseError) as error:
-        streams.from_file(empty)
-    assert str(error.value) == f"file of keys '{empty}' is empty; it must have a key on each line."
-    with pytest.raises(SaltwiseError, match=f"^file of keys '{binary}' cannot be read: "):
-        streams.from_file(binary)
-    with pytest.raises(SaltwiseError) as error:
-        streams.debian(index=other)
-    assert str(error.value) == (
-        f"'{other}' names no dependency of any package: it must be in the format of apt-cache dumpavail."
-    )
