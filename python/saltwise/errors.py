@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from numbers import Real
+from typing import Any
 
 
 class SaltwiseError(Exception):
@@ -58,8 +59,16 @@ def check_number(name: str, value: object, is_allowed: Callable[[float], bool], 
     Raises:
         SaltwiseValueError: it is not.
     """
-    if not isinstance(value, Real) or isinstance(value, bool) or not is_allowed(float(value)):
+    if not isinstance(value, Real) or isinstance(value, bool) or not is_allowed(_as_float(value)):
         raise SaltwiseValueError(f"{name} is {value!r}; it must be {allowed}.")
+
+
+def _as_float(value: Any) -> float:
+    """Return a number as a float, which is infinite if the number is too large for one."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def check_share(name: str, value: object) -> None:

@@ -44,7 +44,12 @@ def default_capacity(theta: float) -> int:
     >>> default_capacity(0.002)
     2000
     """
-    return min(MAX_CAPACITY, math.ceil(COUNTERS_PER_HEAD_KEY / theta))
+    return _counters(COUNTERS_PER_HEAD_KEY, theta)
+
+
+def _counters(number: int, theta: float) -> int:
+    """Return this number of counters for each 1/theta, but no more than a sketch may have."""
+    return math.ceil(min(MAX_CAPACITY, number / theta))
 
 
 @dataclass(frozen=True)
@@ -81,8 +86,8 @@ class SkewOptions:
             allowed = None if self.partitions is None else f"from 2 to the {self.partitions} partitions"
             check_whole("choices", self.choices, 2, self.partitions, allowed=allowed)
         if self.sketch_capacity is not None:
-            least = 1 if self.theta is None else math.ceil(1 / self.theta)
-            shown = least if self.theta is None else f"1/theta = {least}"
+            least = 1 if self.theta is None else _counters(1, self.theta)
+            shown = least if least in (1, MAX_CAPACITY) else f"1/theta = {least}"
             allowed = f"from {shown} to {MAX_CAPACITY}"
             check_whole("sketch_capacity", self.sketch_capacity, least, MAX_CAPACITY, allowed=allowed)
 
@@ -163,7 +168,7 @@ def settle(
     if counters is None and "sketch_capacity" in session:
         of_session = _number("sketch_capacity", session["sketch_capacity"], int)
         check_whole("sketch_capacity", of_session, 1, MAX_CAPACITY)
-        counters = min(MAX_CAPACITY, max(math.ceil(1 / theta), of_session))
+        counters = min(MAX_CAPACITY, max(_counters(1, theta), of_session))
     cost = options.cost or session.get("cost", "rows")
     return SettledOptions(**shared, workers=workers, choices=choices, counters=counters, cost=cost)
 

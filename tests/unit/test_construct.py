@@ -225,6 +225,7 @@ def test_constant_resources_and_a_single_worker_need_no_table(algorithm: str) ->
     keys = np.array([1, 2])
     assert construct(keys, np.array([0.6, 0.4]), 5, algorithm=algorithm, resources="CCC").explicit == {}
     assert construct(keys, np.array([0.6, 0.4]), 1, algorithm=algorithm).explicit == {}
+    assert construct(keys[:1], np.array([1.0]), 1, algorithm=algorithm).explicit == {}
     assert len(construct(keys[:1], np.array([1.0]), 5, algorithm=algorithm, resources="CCC").explicit) == 1
     assert construct(keys[:0], np.array([]), 5, algorithm=algorithm).explicit == {}
 

@@ -29,6 +29,16 @@ def test_sketches_have_at_most_as_many_counters_as_in_the_plugin() -> None:
     assert str(refused.value) == "sketch_capacity is 16777217; it must be a whole number from 1 to 16777216."
 
 
+def test_a_theta_of_almost_nothing_has_the_largest_sketch_and_is_never_solved() -> None:
+    from saltwise.splitting.schemes import SPLITTING
+    from saltwise.splitting.source import Settings, new_sources
+
+    assert settle(SkewOptions(theta=1e-320), {"partitions": "8", "sketch_capacity": "5"}).capacity == MAX_CAPACITY
+    assert settle(SkewOptions(theta=1e-320), {"partitions": "8"}).capacity == MAX_CAPACITY
+    source = new_sources(1, 8, Settings(SPLITTING["dchoices"], 1e-320, EPSILON, 0), keys=0, capacity=5)
+    assert source.state["solve_at"] == 2**63 - 1
+
+
 def test_a_placement_has_ten_counters_for_each_key_that_it_tracks() -> None:
     settled = SettledOptions("level", 100, 0.002)
     exact, counted = (key_capacity(settled, cost, Aims()) for cost in ("bytes", "rows"))

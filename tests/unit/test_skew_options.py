@@ -21,6 +21,7 @@ from saltwise.strategies import STRATEGIES
         ({"partitions": 0}, "partitions is 0; it must be a whole number of at least 1."),
         ({"partitions": 2.5}, "partitions is 2.5; it must be a whole number of at least 1."),
         ({"theta": 0}, "theta is 0; it must be a share above 0 and at most 1."),
+        ({"theta": 10**400}, f"theta is {10**400}; it must be a share above 0 and at most 1."),
         ({"theta": "x"}, "theta is 'x'; it must be a share above 0 and at most 1."),
         ({"epsilon": 1.0}, "epsilon is 1.0; it must be a share between 0 and 1."),
         ({"choices": 1}, "choices is 1; it must be a whole number of at least 2."),
@@ -31,6 +32,13 @@ from saltwise.strategies import STRATEGIES
         (
             {"sketch_capacity": 10, "theta": 0.01},
             "sketch_capacity is 10; it must be a whole number from 1/theta = 100 to 16777216.",
+        ),
+        *(
+            (
+                {"sketch_capacity": 5, "theta": theta},
+                "sketch_capacity is 5; it must be a whole number from 16777216 to 16777216.",
+            )
+            for theta in (1e-9, 1e-320)
         ),
     ],
 )

@@ -103,7 +103,7 @@ def next_function(
     hot = np.flatnonzero(tracked(frequencies, hashed.workers, aims))
     hot = hot[np.lexsort((keys[hot], -frequencies[hot]))]
     explicit = {}
-    if len(hot):
+    if len(hot) and hashed.workers > 1:
         problem = _problem(hot, keys, frequencies, aims, hashed=hashed, previous=previous)
         explicit = dict(zip(keys[hot].tolist(), ALGORITHMS[algorithm](problem).tolist(), strict=True))
     return HashPair(hashed.workers, hashed.key_type, explicit, hashed.replicas)

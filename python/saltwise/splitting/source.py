@@ -93,7 +93,8 @@ def new_sources(number: int, workers: int, settings: Settings, *, keys: int, cap
     state["index"] = np.arange(first, first + number)
     state["turn"] = state["index"] % workers
     state["d"] = min(workers, settings.choices or 2)
-    state["solve_at"] = np.iinfo(np.int64).max if settings.choices else int(np.ceil(1 / settings.theta))
+    never = np.iinfo(np.int64).max
+    state["solve_at"] = never if settings.choices else int(min(np.ceil(1 / settings.theta), never))
     search = np.zeros((number, counters + 1), SEARCH)
     search[:, counters]["cursor"] = state["turn"]
     candidates = np.zeros((number, lists + 1), CANDIDATES)
