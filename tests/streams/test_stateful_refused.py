@@ -32,6 +32,14 @@ from saltwise.versioned_json import dump_versioned
         ),
         ({"late": timedelta(1)}, "late or ttl is given without time; name the column with the time of each row."),
         (
+            {"time": "at", "late": "6 hours"},
+            "late is '6 hours'; it must be a timedelta of at least 0, such as timedelta(hours=1).",
+        ),
+        (
+            {"time": "at", "ttl": timedelta(-1)},
+            "ttl is datetime.timedelta(days=-1); it must be a timedelta of at least 0, such as timedelta(hours=1).",
+        ),
+        (
             {"split": True, "time": "at", "ttl": timedelta(1)},
             "split and ttl are both given; a key that is split cannot expire: leave one of them out.",
         ),

@@ -21,7 +21,7 @@ class AgeLimits:
     """Which rows are too late, and which groups have expired. :class:`saltwise.StatefulAggregate` says what each means.
 
     Raises:
-        SaltwiseValueError: there is a limit, and no column with the time of a row.
+        SaltwiseValueError: a limit is no timedelta of at least 0, or there is no column with the time of a row.
     """
 
     time: str | None = None
@@ -31,6 +31,11 @@ class AgeLimits:
     def __post_init__(self) -> None:
         if self.time is None and (self.late is not None or self.ttl is not None):
             raise SaltwiseValueError("late or ttl is given without time; name the column with the time of each row.")
+        for name, limit in (("late", self.late), ("ttl", self.ttl)):
+            if limit is not None and not (isinstance(limit, timedelta) and limit >= timedelta(0)):
+                raise SaltwiseValueError(
+                    f"{name} is {limit!r}; it must be a timedelta of at least 0, such as timedelta(hours=1)."
+                )
 
     @property
     def seen(self) -> Column:
@@ -39,7 +44,7 @@ class AgeLimits:
         return seen.cast("timestamp")
 
     def in_time(self, batch: DataFrame, latest: int | None) -> DataFrame:
-        """Return the rows of a batch that have a time and are not too late.
+        """Return the rows of a batch that have a time and are not too late: neither for `late` nor for `ttl`.
 
         Args:
             batch: the rows.

@@ -66,7 +66,8 @@ class StatefulAggregate:
             Proposition 4.1 of "When Two Choices Are not Enough", over the recent past.
         time: a column with the time of each row. Rows without a time are left out.
         late: a row is left out if it is older than the latest row of the batches before by more than this.
-        ttl: a group is removed when its latest row is older than the latest row of all groups by more than this.
+        ttl: a group is removed when its latest row is older than the latest row of all groups by more than this. A row
+            that is older than the latest row of the batches before by more than this is left out, as by `late`.
 
     Raises:
         SaltwiseValueError: an argument is not allowed.
