@@ -190,6 +190,12 @@ def test_where_no_key_is_heavy_the_report_still_counts_the_rows(spark: SparkSess
     assert report.placement_advice.startswith("No splitting is needed: ")
 
 
+def test_one_worker_is_balanced_whatever_its_keys(spark: SparkSession) -> None:
+    report = saltwise.skew_report(spark.range(20).selectExpr("'one' AS k"), "k", partitions=1)
+    assert set(report.placements.values()) == {1.0}
+    assert report.placement_advice.startswith("No splitting is needed: ")
+
+
 def test_a_report_on_a_stream_is_refused(spark: SparkSession) -> None:
     with pytest.raises(SaltwiseValueError) as error:
         saltwise.skew_report(spark.readStream.format("rate").load(), "value")
