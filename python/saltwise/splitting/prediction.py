@@ -68,8 +68,8 @@ def predict(
         rest = []
         for share, poured, allowed in pending:
             due = min(share, turn * portion)
-            # A pour takes time for each candidate, so it waits until there is a portion for each.
-            if due == share or turn % len(allowed) == 0:
+            # A pour takes time for each candidate, so it waits until there is half a portion for each.
+            if due == share or turn % math.ceil(len(allowed) / 2) == 0:
                 level = _level([load[worker] for worker in allowed], due - poured)
                 for worker in allowed:
                     load[worker] = max(load[worker], level)
