@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from tests.agree import plan_text
 
 if TYPE_CHECKING:
@@ -16,6 +20,7 @@ LARGE = "id * 1000003 + 9007199254740993"
 """Averages of such numbers lose bits, so one task runs all of their rows."""
 ANSI: dict[str, object] = {"spark.sql.ansi.enabled": True}
 NO_ANSI: dict[str, object] = {"spark.sql.ansi.enabled": False}
+HOT = f"(SELECT id, IF(id % 10 < 6, 7, id % 97) AS k FROM {ROWS})"
 RANKS_BY_KEY = (
     "SELECT k, rank() OVER (PARTITION BY k ORDER BY x) AS r FROM (SELECT id % 3 AS k, id AS x FROM range(0, 300, 1, 3))"
 )
@@ -104,6 +109,16 @@ SAME: dict[str, tuple[str, dict[str, object]]] = {
         f"(SELECT CAST(pmod(id, 256) - 128 AS TINYINT) AS x FROM {ROWS})",
         NO_ANSI,
     ),
+    "ranges of decimals with many digits": (
+        "SELECT id, sum(IF(id % 11 IN (0, 3, 4, 7, 8), 1, IF(id % 11 = 10, 0, -1)) * CAST('9E37' AS DECIMAL(38, 0))) "
+        f"OVER (ORDER BY id RANGE BETWEEN 10 PRECEDING AND CURRENT ROW) FROM {ROWS}",
+        ANSI,
+    ),
+    "a repartition by the keys of a window": (
+        "SELECT sum(CAST(p <> w AS INT)), max(r) FROM (SELECT spark_partition_id() AS p, pmod(hash(k), 7) AS w, r FROM "
+        f"(SELECT /*+ REPARTITION(7, k) */ * FROM (SELECT k, rank() OVER (PARTITION BY k ORDER BY id) AS r FROM {HOT})))",
+        {},
+    ),
     "a union of windows below groups of their keys": (
         f"SELECT k, count(*), max(r) FROM ({RANKS_BY_KEY} UNION ALL {RANKS_BY_KEY.replace('id AS x', 'id * 7 % 100 AS x')}) "
         "GROUP BY k",
@@ -169,3 +184,79 @@ def test_what_cannot_differ_runs_in_slices(
 ) -> None:
     with with_conf(confs):
         assert not left_whole(agree.auto(f"SELECT {calls} FROM {ROWS} -- sliced"))
+
+
+def test_rows_of_two_hot_keys_in_one_partition_are_written_by_key(
+    spark: SparkSession, with_conf: WithConf, tmp_path: Path
+) -> None:
+    """A writer of partitions takes rows sorted by them, as a window leaves them."""
+    a, b = (row.id for row in spark.sql("SELECT id FROM range(100) WHERE pmod(hash(id), 7) = 3 LIMIT 2").collect())
+    key = f"CASE WHEN id % 10 < 4 THEN {a}L WHEN id % 10 < 8 THEN {b}L ELSE 1000 + id % 3 END AS k"
+    with with_conf({"spark.saltwise.enabled": True}):
+        rows = spark.sql(f"SELECT k, id, sum(id) OVER (PARTITION BY k) AS t FROM (SELECT {key}, id FROM {ROWS})")
+        rows.write.partitionBy("k").parquet(str(tmp_path / "by_key"))
+    written = spark.read.parquet(str(tmp_path / "by_key"))
+    assert written.count() == 6000
+    assert written.groupBy("k").agg((F.max("t") - F.sum("id")).alias("off")).where("off <> 0").count() == 0
+
+
+@pytest.mark.parametrize(
+    "call", ["rank() OVER (ORDER BY id)", "sum(id) OVER (PARTITION BY k ORDER BY id)", "sum(id) OVER ()"]
+)
+def test_a_thread_without_a_session_reads_slices(spark: SparkSession, with_conf: WithConf, call: str) -> None:
+    with with_conf({"spark.saltwise.enabled": True}), ThreadPoolExecutor(1) as pool:
+        rows = spark.sql(f"SELECT id, {call} AS r FROM {HOT}")
+        assert pool.submit(lambda: rows.rdd.count()).result() == 6000
+
+
+def test_a_barrier_above_a_window_has_no_more_tasks(agree: Agree) -> None:
+    def same(frames: Iterator[Any]) -> Iterator[Any]:
+        yield from frames
+
+    def numbered(spark: SparkSession) -> Any:
+        rows = spark.sql(f"SELECT id, row_number() OVER (ORDER BY id) AS n FROM {ROWS}")
+        return rows.mapInPandas(same, "id bigint, n int", barrier=True)
+
+    plan = agree.auto(numbered)
+    assert "left alone: the barrier stage above it would have more tasks than in stock Spark" in plan
+
+
+def test_a_window_that_a_query_has_twice_runs_once(
+    agree: Agree, with_conf: WithConf, plan_that_ran: Callable[[], str]
+) -> None:
+    query = (
+        f"WITH w AS (SELECT id, row_number() OVER (ORDER BY id % 70) AS r FROM {ROWS}) "
+        "SELECT count(*), sum(CAST(a.id <> b.id AS INT)) FROM w a JOIN w b ON a.r = b.r"
+    )
+    with with_conf({"spark.sql.autoBroadcastJoinThreshold": -1}):
+        agree.stock(query)
+        reused = plan_that_ran().count("ReusedExchange")
+        plan = agree.auto(query)
+    assert "left alone: the query has it twice, and Spark computes its rows once" in plan
+    assert plan_that_ran().count("ReusedExchange") == reused > 0
+
+
+def test_a_total_is_that_of_the_rows_that_a_live_source_returned(spark: SparkSession, with_conf: WithConf) -> None:
+    datasource = pytest.importorskip("pyspark.sql.datasource", reason="Spark 3.5 has no sources in Python")
+
+    class Reader(datasource.DataSourceReader):  # type: ignore[misc,name-defined]
+        def read(self, partition: object) -> Iterator[tuple[int]]:
+            import time
+
+            yield from ((i,) for i in range(1000 + time.time_ns() % 1000))
+
+    class Live(datasource.DataSource):  # type: ignore[misc,name-defined]
+        @classmethod
+        def name(cls) -> str:
+            return "live"
+
+        def schema(self) -> str:
+            return "i int"
+
+        def reader(self, schema: object) -> Reader:
+            return Reader()
+
+    spark.dataSource.register(Live)
+    with with_conf({"spark.saltwise.enabled": True}):
+        rows = spark.read.format("live").load().selectExpr("i", "count(*) OVER () AS n").collect()
+    assert {row.n for row in rows} == {len(rows)}

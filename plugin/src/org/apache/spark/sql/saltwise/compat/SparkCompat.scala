@@ -180,6 +180,11 @@ object SparkCompat {
   def isBarrier(node: MapInBatchExec): Boolean =
     node.getClass.getMethod("isBarrier").invoke(node).asInstanceOf[Boolean]
 
+  /** The same for a node before it is planned. */
+  def isBarrier(node: LogicalPlan): Boolean =
+    Set("MapInPandas", "MapInArrow", "PythonMapInArrow")(node.nodeName) &&
+      node.productIterator.contains(true)
+
   private type Parameter = (Class[_], AnyRef)
   private val NoOption: Parameter = classOf[Option[_]] -> None
   private val No: Parameter = java.lang.Boolean.TYPE -> java.lang.Boolean.FALSE

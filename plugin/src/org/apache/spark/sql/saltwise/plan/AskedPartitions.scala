@@ -7,6 +7,7 @@ import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.adaptive.{AQEUtils, LogicalQueryStage}
 import org.apache.spark.sql.execution.exchange.{ShuffleExchangeExec, ShuffleOrigin}
+import org.apache.spark.sql.execution.window.WindowExec
 import org.apache.spark.sql.saltwise.SaltwiseConf
 import org.apache.spark.sql.saltwise.compat.SparkCompat
 
@@ -70,10 +71,16 @@ object AskedPartitionsExec {
       copy(child = c.asInstanceOf[UndecidedExec])
   }
 
-  /** The same plan, without these nodes where no aggregate below may change its partitions. */
+  /** The same plan, without these nodes where nothing below may change its partitions. */
   def whereUndecided(plan: SparkPlan): SparkPlan = plan.transformUp {
-    case node: AskedPartitionsExec if !node.child.exists(_.isInstanceOf[UndecidedExec]) =>
-      node.child
+    case node: AskedPartitionsExec if !node.child.exists(mayChange) => node.child
+  }
+
+  private def mayChange(node: SparkPlan): Boolean = node match {
+    case _: UndecidedExec => true
+    // A hot key of it may run in slices.
+    case window: WindowExec => window.partitionSpec.nonEmpty
+    case _ => false
   }
 }
 

@@ -277,7 +277,7 @@ private[window] object CarriedFunctions {
   }
 
   /** Whether sums of so few rows as a short frame has may have too many digits. */
-  private def addsLongDecimals(e: AggregateExpression): Boolean = e.aggregateFunction match {
+  def addsLongDecimals(e: AggregateExpression): Boolean = e.aggregateFunction match {
     case Adds(added: DecimalType) => added.precision > DecimalType.MAX_PRECISION - 10
     case _ => false
   }

@@ -52,7 +52,7 @@ private[window] object RangeFunctions {
   private def distanceOf(call: WindowExpression, order: DataType): Option[Distance] =
     (call.windowFunction, call.windowSpec.frameSpecification) match {
       case (e: AggregateExpression, SpecifiedWindowFrame(RangeFrame, lower, upper))
-          if CarriedFunctions.isExact(e) =>
+          if CarriedFunctions.isExact(e) && !CarriedFunctions.addsLongDecimals(e) =>
         for {
           from <- offset(lower, order)
           to <- offset(upper, order)

@@ -46,7 +46,8 @@ final case class SkewWindowExec(
 
   private def bySliceNumber = SortOrder(columns.slice, Ascending)
 
-  override protected def doExecute(): RDD[InternalRow] = {
+  // A thread that reads df.rdd may have no session, and operators are made here.
+  override protected def doExecute(): RDD[InternalRow] = session.withActive {
     val rows = child.execute()
     val states = new SliceStates(carried.aggregates, child.output)
     // Adaptive execution has run the map tasks before, if it sees their exchange.
@@ -146,19 +147,22 @@ final case class SkewWindowExec(
       states: SliceStates): RDD[InternalRow] = {
     val (types, near) = (outputTypes, carried.near)
     val none = if (carried.aggregates.isEmpty) null else states.nothing
-    val columnsOf = frames.zip(numbers).map { case (frame, slice) =>
+    val framesAndColumns = frames.zip(numbers).map { case (frame, slice) =>
       def values(isRow: Boolean, state: Array[Byte]): InternalRow = {
         val Begin(ahead, before, distinct, total, _) = frame.begin
         columns.values(added, slice, isRow, ahead, before, distinct, total, state)
       }
-      (values(isRow = false, frame.begin.state), values(isRow = false, none),
+      frame -> Seq(
+        values(isRow = false, frame.begin.state), values(isRow = false, none),
         values(isRow = true, null))
-    }.toArray
-    val ofSlices = frames.toArray
-    rows.mapPartitionsWithIndex { (partition, rows) =>
+    }
+    // Each task gets its own frame, not those of all.
+    val n = rows.getNumPartitions
+    val ofPartitions = sparkContext.parallelize((0 until n).map(framesAndColumns.lift), n)
+    rows.zipPartitions(ofPartitions, preservesPartitioning = true) { (rows, ofPartition) =>
       if (!rows.hasNext) rows else {
-        val (Frame(slice, carries, neighbours, _), (carrier, other, isRow)) =
-          (ofSlices(partition), columnsOf(partition))
+        val (Frame(slice, carries, neighbours, _), Seq(carrier, other, isRow)) =
+          ofPartition.next().get
         val both = new WithColumns(types)
         def others(rows: NearRows.Rows): Iterator[InternalRow] =
           near.iterator.flatMap(_.toRows(rows)).map(both(_, other))

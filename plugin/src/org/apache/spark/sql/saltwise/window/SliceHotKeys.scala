@@ -125,7 +125,12 @@ object SliceHotKeys extends Rule[SparkPlan] {
     // Without its hot keys, an oversize partition is about as large as others are.
     val others = oversize.length
     val (otherRows, hotRows) =
-      if (window.orderSpec.isEmpty) totals(window, hot, others, read)
+      if (window.orderSpec.isEmpty) {
+        val (otherRows, hotRows) = totals(window, hot, others, read)
+        // What is above may rely on it that a window leaves its rows sorted by key.
+        val byKey = window.requiredChildOrdering.head
+        (otherRows, if (hot.length == others) hotRows else SortExec(byKey, global = false, hotRows))
+      }
       else CarriedFunctions(window.windowExpression, window.orderSpec, read.output)
         .fold(inRanges(window, hot, others, read))(inSlices(window, _, hot, others, read, above))
     def asPlanned(rows: SparkPlan): SparkPlan =
@@ -137,7 +142,7 @@ object SliceHotKeys extends Rule[SparkPlan] {
       if (oversize.length == partitions.length) Nil
       else Seq(WholePartitionsExec(stage, received, tasks, oversize.toSet, keys))
     val union = UnionExec((whole :+ otherRows).map(asPlanned(_)) :+ hotRows)
-    window.logicalLink.foreach(union.setLogicalLink)
+    above.lastOption.getOrElse(window).logicalLink.foreach(union.setLogicalLink)
     union
   }
 

@@ -35,26 +35,50 @@ object SliceWindows extends Rule[LogicalPlan] {
     if (!plan.containsPattern(WINDOW)) plan
     else if (SaltwiseConf.observes(conf)) WithSubqueries(plan)(noted)
     else if (!WindowReasons.isOn) plan
-    else WithSubqueries(plan) { query =>
-      val windows = withTotals(query)
-      val (sharing, staying) = sharingAndStaying(windows)
-      windows.transformUp {
-        case window: Window if !window.isStreaming && !WindowReasons.isDecided(window.child) =>
-          OrStock[LogicalPlan]("SliceWindows", window) {
-            if (!isLarge(window)) window
-            else if (window.partitionSpec.nonEmpty) {
-              WindowReasons.of(window).fold[LogicalPlan](window)(left(window, _))
-            } else if (staying(idOf(window))) left(window, WindowReasons.TaskAbove)
-            else window.child match {
-              case SharedSlices.InSlices(slice, n, rows) if sharing(idOf(window)) =>
-                goingOn(window, slice, n, rows)
-              case _ => WindowReasons.ofOwnSlices(window).fold(inSlices(window)) { reason =>
-                OneKey(window).fold(left(window, reason))(Project(window.output, _))
-              }
-            }
-          }
-      }
+    else {
+      val twice = computedOnce(plan)
+      WithSubqueries(plan)(sliced(_, twice))
     }
+
+  /** @param twice functions of windows that stay, because the query has them twice */
+  private def sliced(query: LogicalPlan, twice: Set[ExprId]): LogicalPlan = {
+    val windows = withTotals(query)
+    val (sharing, staying) = sharingAndStaying(windows)
+    val belowBarriers = query.collect {
+      case barrier if SparkCompat.isBarrier(barrier) =>
+        barrier.collect { case window: Window => idOf(window) }
+    }.flatten.toSet
+    def stays(window: Window): Option[String] =
+      if (staying(idOf(window))) Some(WindowReasons.TaskAbove)
+      else if (belowBarriers(idOf(window))) Some(WindowReasons.BarrierAbove)
+      else if (window.windowExpressions.exists(e => twice(e.exprId))) Some(WindowReasons.Twice)
+      else None
+    windows.transformUp {
+      case window: Window if !window.isStreaming && !WindowReasons.isDecided(window.child) =>
+        OrStock[LogicalPlan]("SliceWindows", window) {
+          if (!isLarge(window)) window
+          else if (window.partitionSpec.nonEmpty) {
+            WindowReasons.of(window).fold[LogicalPlan](window)(left(window, _))
+          } else stays(window).fold(window.child match {
+            case SharedSlices.InSlices(slice, n, rows) if sharing(idOf(window)) =>
+              goingOn(window, slice, n, rows)
+            case _ => WindowReasons.ofOwnSlices(window).fold(inSlices(window)) { reason =>
+              OneKey(window).fold(left(window, reason))(Project(window.output, _))
+            }
+          })(left(window, _))
+        }
+    }
+  }
+
+  /**
+   * The functions of windows that a query has twice. Spark computes their rows once, or prunes
+   * partitions by them. Slices would do neither, and rows that tie would come in two orders.
+   */
+  private def computedOnce(plan: LogicalPlan): Set[ExprId] =
+    plan.collectWithSubqueries {
+      case window: Window if window.partitionSpec.isEmpty && window.orderSpec.nonEmpty => window
+    }.groupBy(_.canonicalized).values.filter(_.length > 1)
+      .flatMap(_.flatMap(_.windowExpressions.map(_.exprId))).toSet
 
   private def left(window: Window, reason: String): LogicalPlan =
     window.withNewChildren(Seq(LeftAlone(reason, window.child)))

@@ -17,11 +17,12 @@ import org.apache.spark.sql.saltwise.split.{DecidedRead, KeepPartitionsExec}
 final class HiddenExchange(partitioning: Partitioning) {
   private var made: Option[ShuffleExchangeExec] = None
 
-  def of(rows: SparkPlan): ShuffleExchangeExec = synchronized {
+  // A thread that reads df.rdd may have no session.
+  def of(rows: SparkPlan): ShuffleExchangeExec = synchronized(rows.session.withActive {
     val exchange = made.getOrElse(SparkCompat.exchange(partitioning, rows))
     made = Some(exchange)
     exchange
-  }
+  })
 }
 
 /** Some of the partitions of a [[HiddenExchange]]. */

@@ -2,10 +2,10 @@ package org.apache.spark.sql.saltwise.window
 
 import scala.util.control.NonFatal
 
+import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{
   Attribute, Expression, UnsafeProjection, UnsafeRow}
-import org.apache.spark.sql.saltwise.window.SentSlice.MaxEdgeBytes
 
 /**
  * Rows of a slice.
@@ -18,7 +18,12 @@ private[window] final case class SentSlice(rows: Long, state: Array[Byte], edges
 
 private[window] object SentSlice {
   val NoEdges: Edges = Edges(Nil, Nil)
-  val MaxEdgeBytes: Long = 1L << 20
+
+  /** The bytes of edges of all tasks, and of one. */
+  private val MaxBytes = 1L << 27
+  private val MaxBytesOfTask = 1L << 20
+
+  def maxEdgeBytes(tasks: Int): Long = math.min(MaxBytesOfTask, MaxBytes / tasks)
 
   /** The n slices of which each task sent a part. */
   def of(
@@ -72,6 +77,7 @@ private[window] final class SlicesOfTask(n: Int, carried: Carried, input: Seq[At
   private val ofSlices = Array.fill(n)(states.empty())
   private val edges = carried.near.map(near => Array.fill(n)(near.edges()))
   private val countsOnly = carried.aggregates.isEmpty
+  private val maxEdgeBytes = SentSlice.maxEdgeBytes(TaskContext.get().numPartitions())
   private var failed = false
   private var edgeBytes = 0L
 
@@ -87,7 +93,7 @@ private[window] final class SlicesOfTask(n: Int, carried: Carried, input: Seq[At
   /** The driver holds the edges of all tasks, so wide rows give one task all rows, as in stock. */
   private def addEdge(edge: EdgesOfSlice, row: UnsafeRow): Unit = {
     edgeBytes += edge.add(row)
-    if (edgeBytes > MaxEdgeBytes) {
+    if (edgeBytes > maxEdgeBytes) {
       failed = true
       edges.foreach(_.foreach(_.clear()))
     }

@@ -4,6 +4,8 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.SQLConfHelper
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
+import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2ScanRelation, FileScan}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.saltwise.SaltwiseConf
 import org.apache.spark.sql.saltwise.compat.NativeEngine
@@ -82,9 +84,16 @@ private[window] object WindowReasons extends SQLConfHelper {
   private def ofSecondPass(window: Window): Option[String] = {
     val rows = window.child
     // With an order, the values make one pass.
-    val mayDiffer = !StableColumns.staysInPlace(rows) ||
-      window.orderSpec.isEmpty && rows.exists(!_.expressions.forall(_.deterministic))
+    val mayDiffer = !StableColumns.staysInPlace(rows) || window.orderSpec.isEmpty &&
+      (rows.exists(!_.expressions.forall(_.deterministic)) || rows.collectLeaves().exists(isLive))
     if (!CheapRows(rows)) Some(SecondPass) else if (mayDiffer) Some(MayDiffer) else None
+  }
+
+  /** Whether a source may have other rows by the second pass. One of files keeps its list. */
+  private def isLive(source: LogicalPlan): Boolean = source match {
+    case table: LogicalRelation => !table.relation.isInstanceOf[HadoopFsRelation]
+    case table: DataSourceV2ScanRelation => !table.scan.isInstanceOf[FileScan]
+    case _ => false
   }
 
   /** Whether these are the same when the tasks of the rows run again. */
@@ -94,6 +103,12 @@ private[window] object WindowReasons extends SQLConfHelper {
 
   /** Why a window stays that is below another one. */
   val TaskAbove = "a window above it needs all rows in one task"
+
+  /** Why a window stays of which each slice would be a task of a barrier stage. */
+  val BarrierAbove = "the barrier stage above it would have more tasks than in stock Spark"
+
+  /** Why a window stays that a query has twice. */
+  val Twice = "the query has it twice, and Spark computes its rows once"
 
   private val OtherFunctions =
     "a function of this window cannot go on where the rows of another task ended"
