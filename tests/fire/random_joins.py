@@ -26,14 +26,22 @@ FAILING = [
 
 
 class JoinGenerator(Generator):
-    """Makes the query of a number: an aggregate over a join."""
+    """Makes the query of a number: an aggregate over a join.
+
+    Attributes:
+        join_keys: the columns that the topmost join compares.
+    """
+
+    join_keys: tuple[str, str]
 
     def query(self) -> Query:
         joined, arguments = self.over_join(1)
         columns = [column for column in joined.columns if not joined.columns[column].holds("map")]
-        keys = [
-            self.key(c, joined.columns[c])[0] for c in self.random.sample(columns, self.random.choice([0, 1, 1, 2]))
-        ]
+        chosen = self.random.sample(columns, self.random.choice([0, 1, 1, 2]))
+        keys = [self.key(column, joined.columns[column])[0] for column in chosen]
+        if self.random.random() < 0.4:
+            # Then the groups are whole in the partitions of the join.
+            keys += [key for key in self.join_keys if key in columns and key not in keys]
         if self.random.random() < 0.1:
             arguments = joined
         calls = [self.call(arguments) for _ in range(self.random.choice([1, 2, 2, 3]))]
@@ -78,6 +86,7 @@ class JoinGenerator(Generator):
             (a, b) for a in self.of(one, *JOINED) for b in self.of(other, *JOINED) if one.columns[a] == other.columns[b]
         ]
         left, right = self.random.choice(pairs)
+        self.join_keys = (left, right)
         condition = f"{left} = {right}"
         if self.random.random() < 0.2:
             condition += f" AND {self.simple_condition(self.random.choice([one, other]))}"

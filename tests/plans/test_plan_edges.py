@@ -30,6 +30,11 @@ SAME: dict[str, tuple[str, dict[str, object]]] = {
         "SELECT id, sum(id) OVER (PARTITION BY k) FROM (SELECT id, id % 7 AS k FROM range(100))",
         {"spark.saltwise.placement.enabled": True, "spark.saltwise.placement.cost": "amount"},
     ),
+    "costs whose sum no BIGINT holds": (
+        "SELECT k, size(collect_list(v)), max(c) FROM (SELECT id % 7 AS k, id AS v, id + 9000000000000000 AS c "
+        "FROM range(0, 4000, 1, 2)) GROUP BY k",
+        PLACED | {"spark.saltwise.placement.cost": "c"},
+    ),
     "a field with a quote in its name": (
         "SELECT k.`a\"b`, count(*) FROM (SELECT named_struct('a\"b', id % 3) AS k FROM range(100)) GROUP BY k",
         PLACED,
@@ -52,6 +57,38 @@ def test_a_worker_of_rows_leaves_them_in_their_order(spark: SparkSession) -> Non
         f"(SELECT k, id, n, skew_worker(4, 'pkg', k) AS w FROM ({numbered}))"
     )
     assert [row for row in sums.collect() if row.s != row.n * (row.n + 1) // 2] == []
+
+
+@pytest.mark.parametrize("kept", ["k", "k, v"])
+def test_rows_that_the_user_has_sorted_keep_their_order_below_a_worker(spark: SparkSession, kept: str) -> None:
+    rows = spark.sql("SELECT id % 5 AS k, pmod(id * 7919, 2003) AS v FROM range(0, 2000, 1, 4)").orderBy("v")
+    workers = rows.selectExpr(*kept.split(", "), "skew_worker(4, 'pkg', k) AS w")
+    assert [row.k for row in workers.collect()] == [row.k for row in rows.collect()]
+
+
+def test_weights_that_no_sketch_can_hold_are_refused(spark: SparkSession) -> None:
+    with pytest.raises(Exception, match="the sum of the weights is more than a BIGINT holds; give smaller weights"):
+        spark.sql("SELECT space_saving_agg(id % 3, 10, 9000000000000000) FROM range(0, 2000, 1, 1)").collect()
+
+
+@pytest.mark.parametrize("name", ["é", "\x1b\x7f", "\U0001f9c2"])
+def test_a_partition_function_of_any_field_names_goes_both_ways(spark: SparkSession, name: str) -> None:
+    rows = spark.range(1000).select(F.struct((F.col("id") % 7).alias(name)).alias("k"), "id")
+    groups = rows.skew_groupby("k", strategy="level", partitions=4)
+    assert groups.applyInPandas(lambda group: group[["id"]], "id long").count() == 1000
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize(("groups", "rows"), [(1000, 2000), (3, 3000)], ids=["few rows a group", "many rows a group"])
+def test_functions_without_a_state_of_no_rows_are_combined(agree: Agree, groups: int, rows: int) -> None:
+    if not agree.spark.catalog.functionExists("theta_intersection_agg"):
+        pytest.skip("this Spark has no theta sketches")
+    agree(
+        f"SELECT p, theta_sketch_estimate(theta_intersection_agg(s)) FROM (SELECT id % {groups} AS p, id, "
+        f"theta_sketch_agg(id % 7) AS s FROM range({rows}) GROUP BY id) GROUP BY p",
+        strategies=["local", "auto"],
+        options={"auto.smallInput": 0},
+    )
 
 
 def test_max_by_of_several_values_is_not_made_in_parts(spark: SparkSession) -> None:

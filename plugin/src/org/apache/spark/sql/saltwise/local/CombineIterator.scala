@@ -84,7 +84,6 @@ private final class CombineIterator(
 
   override def next(): UnsafeRow = {
     if (!hasNext) throw new NoSuchElementException
-    memory.beginToSend()
     val out = readyRow
     readyRow = null
     out
@@ -93,7 +92,7 @@ private final class CombineIterator(
   /** Frees what the task holds, if it ends before its last row. */
   def close(): Unit = {
     batch.free()
-    memory.release()
+    memory.close()
   }
 
   private def advance(): Unit = while (readyRow == null) {

@@ -44,7 +44,7 @@ private[local] final class MeasuredStates(keyOf: KeyOfRow, partial: PartialState
       val fields = partial.growingFields(few)
       // What the first rows add may be more than what all others do, as in a set.
       val first = n / 4
-      val before = grownWith(0, first)
+      val before = if (first == 0) Nil else grownWith(0, first)
       val after = grownWith(first, n)
       val added = fields.map(i => after(i) - (if (first == 0) 0L else before(i))).sum
       val perRow = math.max(0L, added).toDouble / (n - first)

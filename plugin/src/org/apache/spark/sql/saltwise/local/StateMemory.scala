@@ -10,8 +10,7 @@ import org.apache.spark.unsafe.memory.MemoryBlock
  * heap or off it. Spark keeps large ones for the next task, so the garbage collector does not have
  * to copy them.
  *
- * A part is kept back until the first row is sent. The operator that takes it may need a page for
- * it, and has nothing yet that it could spill.
+ * A page is kept back for an operator that has nothing yet that it could spill ([[SparePage]]).
  *
  * @param limit the most bytes that may be held
  */
@@ -19,7 +18,7 @@ private[local] final class StateMemory(manager: TaskMemoryManager, limit: Long)
   extends MemoryConsumer(manager, 1, manager.getTungstenMemoryMode) {
   import StateMemory.Step
 
-  private var keptBack = acquireMemory(manager.pageSizeBytes + Step)
+  private val spare = new SparePage(manager, owner = this)
   private var heldBytes = 0L
   private var blockBytes = 0L
 
@@ -34,9 +33,9 @@ private[local] final class StateMemory(manager: TaskMemoryManager, limit: Long)
 
   /** Takes more bytes, and returns whether there were enough. */
   def take(bytes: Long): Boolean = held + bytes <= limit && {
-    val missing = held + bytes - (getUsed - keptBack)
+    val missing = held + bytes - getUsed
     if (missing > 0 && acquireMemory(math.max(Step, missing)) < missing) scarce = true
-    val enough = held + bytes <= getUsed - keptBack
+    val enough = held + bytes <= getUsed
     if (enough) {
       heldBytes += bytes
       peak = math.max(peak, held)
@@ -62,18 +61,18 @@ private[local] final class StateMemory(manager: TaskMemoryManager, limit: Long)
     freePage(block)
   }
 
-  /** Gives the part back that is for the first row that is sent. */
-  def beginToSend(): Unit = if (keptBack > 0) {
-    freeMemory(keptBack)
-    keptBack = 0
-  }
-
   /** Gives everything back, apart from blocks. */
   def release(): Unit = {
-    keptBack = 0
     freeMemory(getUsed - blockBytes)
     heldBytes = 0
     scarce = false
+    spare.keep()
+  }
+
+  /** Gives all of it back, at the end of the task. */
+  def close(): Unit = {
+    release()
+    spare.give()
   }
 
   /** Gives bytes back to the task, which keeps them for what it takes next. */
@@ -81,10 +80,11 @@ private[local] final class StateMemory(manager: TaskMemoryManager, limit: Long)
 
   /**
    * Asks the task to send its rows and states, which gives the memory back. No memory is free at
-   * once, because the operator that asks may be the one that takes these rows.
+   * once, because the operator that asks may be the one that takes these rows, or one that makes
+   * rows for this one.
    */
   override def spill(size: Long, trigger: MemoryConsumer): Long = {
-    if (trigger ne this) scarce = true
+    if ((trigger ne this) && (trigger ne spare)) scarce = true
     0L
   }
 }

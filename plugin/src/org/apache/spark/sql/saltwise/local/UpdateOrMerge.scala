@@ -108,7 +108,7 @@ final case class UpdateOrMergeTyped(
     case _ => false
   }
 
-  override def createAggregationBuffer(): Any = function.createAggregationBuffer()
+  override def createAggregationBuffer(): Any = NoRows
 
   override def update(buffer: Any, row: InternalRow): Any = {
     val states = state.eval(row).asInstanceOf[InternalRow]
@@ -118,21 +118,29 @@ final case class UpdateOrMergeTyped(
         both.updated = function.update(both.updated, row)
         both.hasRows = true
         both
-      case updated => function.update(updated, row)
+      case updated => function.update(begun(updated), row)
     }
   }
 
   override def merge(buffer: Any, input: Any): Any =
-    if (takesBoth) function.merge(buffer, input)
+    if (takesBoth) function.merge(begun(buffer), input)
     else {
       val both = buffer match {
         case both: RowsAndStates => both
-        case updated if mergesMany => new Digests(updated, waitingSamples)
-        case updated => new Merged(updated, function)
+        case updated =>
+          val both =
+            if (mergesMany) new Digests(begun(updated), waitingSamples)
+            else new Merged(begun(updated), function)
+          both.hasRows = updated != NoRows
+          both
       }
       both.add(single(input))
       both
     }
+
+  /** A buffer that the function knows. */
+  private def begun(buffer: Any): Any =
+    if (buffer == NoRows) function.createAggregationBuffer() else buffer
 
   override def eval(buffer: Any): Any = function.eval(single(buffer))
   override def serialize(buffer: Any): Array[Byte] = function.serialize(single(buffer))
@@ -144,14 +152,13 @@ final case class UpdateOrMergeTyped(
    */
   private def single(buffer: Any): Any = buffer match {
     case both: RowsAndStates =>
-      // Some functions have no state of no rows.
       if (both.hasRows) {
         both.add(function.deserialize(function.serialize(both.updated)))
         both.updated = function.createAggregationBuffer()
         both.hasRows = false
       }
       both.merged
-    case updated => updated
+    case updated => begun(updated)
   }
 
   override def withNewMutableAggBufferOffset(offset: Int): ImperativeAggregate =
@@ -165,9 +172,12 @@ final case class UpdateOrMergeTyped(
 
 private object UpdateOrMergeTyped {
 
+  /** The buffer of a key before its first row or state. Some functions cannot send theirs. */
+  object NoRows
+
   /** The buffer of a key that had states. `updated` has its raw rows, if it has any. */
   sealed abstract class RowsAndStates(var updated: Any) {
-    var hasRows = true
+    var hasRows = false
     def add(state: Any): Unit
     def merged: Any
   }

@@ -49,7 +49,7 @@ private[placement] final class LargestFirstSubquery(session: SparkSession, conf:
           GreaterThanOrEqual(number, Literal(0.0)),
           LessThanOrEqual(number, Literal(SpaceSavingAgg.MaxWeight)))
         // Balance is no reason to end a query. Of NULL, the condition is NULL.
-        If(isCost, number, Literal(0.0))
+        If(isCost, Least(Seq(number, Literal(MaxCost))), Literal(0.0))
       // The session's conf is for the queries that have such a column.
       case None if conf.getConf(SaltwiseConf.PlacementCost) == name => SpaceSavingAgg.OneRow
       case None => throw new SaltwiseException(
@@ -61,4 +61,7 @@ private[placement] final class LargestFirstSubquery(session: SparkSession, conf:
 
 private object LargestFirstSubquery {
   private val SquaredRows = "rows^2"
+
+  /** The most that a row counts: the costs of two billion such rows are still a BIGINT. */
+  private val MaxCost = (1L << 32).toDouble
 }

@@ -39,7 +39,18 @@ object PartitionFunctionJson {
     s"""$content, "crc32": ${checksum(new ObjectMapper().readTree(content + "}"))}}"""
   }
 
-  private def quoted(text: String): String = new ObjectMapper().writeValueAsString(text)
+  /** The text as Python's json.dumps writes it, in ASCII. */
+  private def quoted(text: String): String = text.map {
+    case '"' => "\\\""
+    case '\\' => "\\\\"
+    case '\n' => "\\n"
+    case '\r' => "\\r"
+    case '\t' => "\\t"
+    case '\f' => "\\f"
+    case '\b' => "\\b"
+    case char if char < ' ' || char >= 0x7F => f"\\u${char.toInt}%04x"
+    case char => char.toString
+  }.mkString("\"", "", "\"")
 
   private def replicas(function: PartitionFunction): Int = function match {
     case ConsistentHash(_, replicas) => replicas
@@ -94,7 +105,9 @@ object PartitionFunctionJson {
   private def checksum(json: JsonNode): Long = {
     def text(node: JsonNode): String = if (node.isArray) {
       node.asScala.map(text).mkString("[", ", ", "]")
-    } else if (!node.isObject) node.toString else {
+    } else if (node.isTextual) quoted(node.asText)
+    else if (!node.isObject) node.toString
+    else {
       node.fieldNames.asScala.toSeq.filter(_ != "crc32").sorted
         .map(name => s""""$name": ${text(node.get(name))}""").mkString("{", ", ", "}")
     }

@@ -3,7 +3,8 @@ package org.apache.spark.sql.saltwise.routing
 import org.apache.spark.{SparkEnv, TaskContext}
 import org.apache.spark.rdd.{DeterministicLevel, RDD}
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow, XXH64}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder, UnsafeRow, XXH64}
+import org.apache.spark.sql.catalyst.expressions.codegen.LazilyGeneratedOrdering
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.UnsafeExternalRowSorter.PrefixComputer
@@ -16,7 +17,8 @@ import org.apache.spark.util.collection.unsafe.sort.PrefixComparators
  * Over a scan, this is the order in which the rows come. After a shuffle, rows come in the order
  * of their arrival, which may change. There each task sorts them by a hash of their content, as
  * Spark does before a round-robin repartition (SPARK-23207). Equal rows may change places, and
- * this makes no difference.
+ * this makes no difference. If the rows have an order, they keep it, and the hash is for those that
+ * tie.
  *
  * So a choice that depends on earlier rows is the same in both runs, and a lost executor changes
  * nothing. It is not enough to flag the choice as order sensitive and let Spark roll back what
@@ -24,8 +26,11 @@ import org.apache.spark.util.collection.unsafe.sort.PrefixComparators
  * not rolled back in its first attempt.
  */
 final case class RepeatableOrderExec(child: SparkPlan) extends UnaryExecNode {
+  import RepeatableOrderExec._
+
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "peakMemory" -> SQLMetrics.createSizeMetric(sparkContext, "peak memory"),
@@ -37,17 +42,18 @@ final case class RepeatableOrderExec(child: SparkPlan) extends UnaryExecNode {
   }
 
   private def sorted(rows: RDD[InternalRow]): RDD[InternalRow] = {
-    val rowSchema = schema
+    val (rowSchema, order, input) = (schema, child.outputOrdering, child.output)
     val (peakMemory, spillSize) = (longMetric("peakMemory"), longMetric("spillSize"))
     rows.mapPartitions({ in =>
-      val sorter = UnsafeExternalRowSorter.createWithRecordComparator(
-        rowSchema,
-        () => new RecordBinaryComparator,
-        PrefixComparators.LONG,
-        new RepeatableOrderExec.ContentHash,
-        SparkEnv.get.memoryManager.pageSizeBytes,
+      val pageSize = SparkEnv.get.memoryManager.pageSizeBytes
+      val sorter =
         // Radix sort compares only the prefix. This is enough, because the prefix is a 64-bit hash.
-        true)
+        if (order.isEmpty) UnsafeExternalRowSorter.createWithRecordComparator(
+          rowSchema, () => new RecordBinaryComparator, PrefixComparators.LONG,
+          new ContentHash, pageSize, true)
+        else UnsafeExternalRowSorter.create(
+          rowSchema, new OrderAndHash(order, input), PrefixComparators.LONG,
+          NoPrefix, pageSize, false)
       val metrics = TaskContext.get().taskMetrics()
       val spilledBefore = metrics.memoryBytesSpilled
       // The input of every exchange is unsafe rows.
@@ -65,6 +71,24 @@ final case class RepeatableOrderExec(child: SparkPlan) extends UnaryExecNode {
 object RepeatableOrderExec {
   def contentHash(row: UnsafeRow): Long =
     XXH64.hashUnsafeWords(row.getBaseObject, row.getBaseOffset, row.getSizeInBytes, 42L)
+
+  private final class OrderAndHash(order: Seq[SortOrder], input: Seq[Attribute])
+    extends Ordering[InternalRow] {
+    private val ordering = new LazilyGeneratedOrdering(order, input)
+
+    override def compare(one: InternalRow, other: InternalRow): Int = {
+      val byOrder = ordering.compare(one, other)
+      if (byOrder != 0) byOrder
+      else java.lang.Long.compare(hashOf(one), hashOf(other))
+    }
+
+    private def hashOf(row: InternalRow): Long = contentHash(row.asInstanceOf[UnsafeRow])
+  }
+
+  private object NoPrefix extends PrefixComputer {
+    private val prefix = new PrefixComputer.Prefix
+    override def computePrefix(row: InternalRow): PrefixComputer.Prefix = prefix
+  }
 
   private final class ContentHash extends PrefixComputer {
     private val prefix = new PrefixComputer.Prefix

@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Expression, Nondeterministic, UnaryExpression}
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.execution.{SortExec, SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.saltwise.SkewOptions
 import org.apache.spark.sql.types.{DataType, IntegerType}
 
@@ -34,8 +34,7 @@ final case class SkewWorker(keyHash: Expression, options: SkewOptions)
 }
 
 /**
- * Makes the rows that `skew_worker` reads come in a repeatable order. If they had an order, they
- * get it back, since an operator above may need it.
+ * Makes the rows that `skew_worker` reads come in a repeatable order.
  *
  * {{{
  *   before:  Project(skew_worker(...)) - child
@@ -47,8 +46,6 @@ object OrderRowsOfSkewWorkers extends Rule[SparkPlan] {
     case node: UnaryExecNode if !node.child.isInstanceOf[RepeatableOrderExec] &&
         node.expressions.exists(_.collect { case worker: SkewWorker => worker.options }
           .exists(_.dependsOnOrder)) =>
-      val repeatable = node.withNewChildren(Seq(RepeatableOrderExec(node.child)))
-      if (node.outputOrdering.isEmpty) repeatable
-      else SortExec(node.outputOrdering, global = false, repeatable)
+      node.withNewChildren(Seq(RepeatableOrderExec(node.child)))
   }
 }

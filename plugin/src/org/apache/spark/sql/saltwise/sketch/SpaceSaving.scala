@@ -1,5 +1,7 @@
 package org.apache.spark.sql.saltwise.sketch
 
+import org.apache.spark.sql.saltwise.SaltwiseException
+
 import java.util.Arrays
 
 /**
@@ -87,6 +89,10 @@ class SpaceSaving(val capacity: Int) {
   /** Counts `weight` rows, at least 1, of the key with this hash; returns the key's counter. */
   final def offer(hash: Long, weight: Long = 1): Int = {
     rows += weight
+    if (rows < 0) {
+      throw new SaltwiseException(
+        "the sum of the weights is more than a BIGINT holds; give smaller weights.")
+    }
     val known = find(hash)
     if (known != Nil) {
       counts(known) += weight
