@@ -88,9 +88,7 @@ def combined(plan: str) -> int:
 
 
 JOINED = "FROM l JOIN r ON l.k = r.k"
-UNION = (
-    f"WITH {L}, {R} SELECT c, v, count(*) {JOINED} GROUP BY c, v UNION ALL SELECT c, max(v), 0 {JOINED} GROUP BY c"
-)
+UNION = f"WITH {L}, {R} SELECT c, v, count(*) {JOINED} GROUP BY c, v UNION ALL SELECT c, max(v), 0 {JOINED} GROUP BY c"
 ABOVE_MEAN = f"WITH {L}, {R} SELECT c, sum(v) {JOINED} GROUP BY c HAVING sum(v) > (SELECT avg(v) {JOINED})"
 TWICE = f"WITH {L}, {R} SELECT c, sum(v) {JOINED} GROUP BY c UNION ALL SELECT c, {{}} {JOINED} GROUP BY c"
 
