@@ -11,12 +11,13 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
-from benchmarks.papers.debian import debian
 from numpy.typing import NDArray
 
 from saltwise.simulate import route, simulate
 from saltwise.streams import Stream, drifting, lognormal, words, zipf, zipf_shares
 from saltwise.versioned_json import replace_file
+
+from .debian import debian
 
 T = TypeVar("T")
 
