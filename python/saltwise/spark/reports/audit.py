@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...errors import SaltwiseError, SaltwiseValueError, check_whole
 from ...tables import Printable, Table, counted
-from ..compat import analysed_plan, check_frame, is_answer_of_command, is_connect, physical_plan
+from ..compat import analysed_plan, check_batch, check_frame, is_answer_of_command, is_connect, physical_plan
 from ..session import MEASURED, confs, require_plugin
 from ..spark_errors import SPARK_ERRORS, refused_query
 from .answers import Comparison, compare
@@ -193,8 +193,7 @@ def audit(query: DataFrame | str, spark: SparkSession | None = None, rounds: int
             )
         made = lambda: frame.select("*")  # noqa: E731 - a plan of its own
     try:
-        if made().isStreaming:
-            raise SaltwiseValueError("the query is a stream; it must be a batch: read its source with spark.read.")
+        check_batch("the query", made())
         types = [column.dataType for column in made().schema]
         with confs(session, ALL_FIELDS):
             plan = analysed_plan(made().select("*"))  # its first line names the columns

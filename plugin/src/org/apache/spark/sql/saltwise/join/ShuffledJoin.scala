@@ -12,7 +12,7 @@ import org.apache.spark.sql.internal.SQLConf
 private[join] object ShuffledJoin {
   def apply(join: Join, conf: SQLConf): Boolean =
     ExtractEquiJoinKeys.unapply(join).isDefined && broadcastSide(join, conf).isEmpty &&
-      (isAskedToShuffle(join) || !strategies(join).contains(SHUFFLE_REPLICATE_NL))
+      !isReplicated(join)
 
   /** The side that Spark sends to all tasks. */
   def broadcastSide(join: Join, conf: SQLConf): Option[LogicalPlan] = {
@@ -26,7 +26,7 @@ private[join] object ShuffledJoin {
     val asked = possible.filter { case (_, hint) => hint.contains(BROADCAST) }
     val chosen =
       if (asked.nonEmpty) asked
-      else if (isAskedToShuffle(join) || strategies(join).contains(SHUFFLE_REPLICATE_NL)) Nil
+      else if (isAskedToShuffle(join) || isReplicated(join)) Nil
       else possible.filter { case (side, hint) =>
         val isSmall = side.stats.sizeInBytes <= conf.autoBroadcastJoinThreshold
         isSmall && !hint.contains(NO_BROADCAST_HASH)
@@ -36,6 +36,9 @@ private[join] object ShuffledJoin {
 
   private def isAskedToShuffle(join: Join): Boolean =
     strategies(join).exists(Seq(SHUFFLE_MERGE, SHUFFLE_HASH).contains(_))
+
+  private def isReplicated(join: Join): Boolean =
+    !isAskedToShuffle(join) && strategies(join).contains(SHUFFLE_REPLICATE_NL)
 
   private def strategies(join: Join): Seq[JoinStrategyHint] =
     Seq(join.hint.leftHint, join.hint.rightHint).flatten.flatMap(_.strategy)

@@ -16,7 +16,7 @@ private[local] final class KeyOfRow(val keys: Seq[Attribute], val input: Seq[Att
 
   private val comparables = keys.map(GroupingKeys.comparable)
   private val toKey = UnsafeProjection.create(keys, input)
-  private val toGroup = UnsafeProjection.create(comparables, input)
+  private lazy val toGroup = UnsafeProjection.create(comparables, input)
 
   val groups: GroupOfRow =
     new GroupOfRow((if (isCollated) comparables else keys).map(_.dataType))

@@ -52,8 +52,8 @@ final case class RepeatableOrderExec(child: SparkPlan) extends UnaryExecNode {
           rowSchema, () => new RecordBinaryComparator, PrefixComparators.LONG,
           new ContentHash, pageSize, true)
         else UnsafeExternalRowSorter.create(
-          rowSchema, new OrderAndHash(order, input), PrefixComparators.LONG,
-          NoPrefix, pageSize, false)
+          rowSchema, new LazilyGeneratedOrdering(HashOfRow.repeatable(order, input), input),
+          PrefixComparators.LONG, NoPrefix, pageSize, false)
       val metrics = TaskContext.get().taskMetrics()
       val spilledBefore = metrics.memoryBytesSpilled
       // The input of every exchange is unsafe rows.
@@ -71,19 +71,6 @@ final case class RepeatableOrderExec(child: SparkPlan) extends UnaryExecNode {
 object RepeatableOrderExec {
   def contentHash(row: UnsafeRow): Long =
     XXH64.hashUnsafeWords(row.getBaseObject, row.getBaseOffset, row.getSizeInBytes, 42L)
-
-  private final class OrderAndHash(order: Seq[SortOrder], input: Seq[Attribute])
-    extends Ordering[InternalRow] {
-    private val ordering = new LazilyGeneratedOrdering(order, input)
-
-    override def compare(one: InternalRow, other: InternalRow): Int = {
-      val byOrder = ordering.compare(one, other)
-      if (byOrder != 0) byOrder
-      else java.lang.Long.compare(hashOf(one), hashOf(other))
-    }
-
-    private def hashOf(row: InternalRow): Long = contentHash(row.asInstanceOf[UnsafeRow])
-  }
 
   private object NoPrefix extends PrefixComputer {
     private val prefix = new PrefixComputer.Prefix

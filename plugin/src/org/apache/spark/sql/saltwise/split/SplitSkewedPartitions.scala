@@ -39,7 +39,7 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
   override def apply(plan: SparkPlan): SparkPlan = {
     val undecided = plan.collect { case split: SkewSplitExec => split }
     undecided.foldLeft(plan) { (before, split) =>
-      val decisions = decisionsFor(split, maySplit = !prunes(before, split))
+      val decisions = decisionsFor(before, split)
       decisions.iterator.flatMap(split.decidedIn(before, _)).find(!BarrierOverUnion.isIn(_))
         .orElse(decisions.lastOption.map(split.replacedIn(before, _)))
         .getOrElse(before)
@@ -50,11 +50,12 @@ object SplitSkewedPartitions extends Rule[SparkPlan] {
    * The plans in place of `split`, the best one first. The last one has the partitioning that the
    * operators above were planned with. None while the exchange has not run.
    */
-  private def decisionsFor(split: SkewSplitExec, maySplit: Boolean): Seq[SparkPlan] =
+  private def decisionsFor(plan: SparkPlan, split: SkewSplitExec): Seq[SparkPlan] =
     AggregatePhases.of(split.child).toSeq.flatMap { phases =>
       phases.rows match {
         case SplitReadExec(content, stage: ShuffleQueryStageExec) if stage.isMaterialized =>
-          if (maySplit) decide(split, phases, content, stage) else even(split, phases, stage)
+          if (prunes(plan, split)) even(split, phases, stage)
+          else decide(split, phases, content, stage)
         case _ => Nil
       }
     }

@@ -6,10 +6,9 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenFallback, LazilyGeneratedOrdering}
+import org.apache.spark.sql.catalyst.expressions.codegen.LazilyGeneratedOrdering
 import org.apache.spark.sql.saltwise.plan.StateFields
-import org.apache.spark.sql.saltwise.routing.RepeatableOrderExec
-import org.apache.spark.sql.types.{DataType, LongType}
+import org.apache.spark.sql.saltwise.routing.HashOfRow
 
 /**
  * The rows of other slices that functions read: those near to a row, for lag, lead, and short
@@ -41,7 +40,7 @@ final case class NearRows(
   /** The order of the window, and one in which no rows are equal that differ. */
   @transient private lazy val ofWindow = new LazilyGeneratedOrdering(order, input)
   @transient private lazy val ordering =
-    new LazilyGeneratedOrdering(order :+ SortOrder(HashOfRow(input.head), Ascending), input)
+    new LazilyGeneratedOrdering(HashOfRow.repeatable(order, input), input)
 
   /** Collects the rows of a slice that its neighbours may read. */
   def edges(): EdgesOfSlice = new EdgesOfSlice(atBack, atFront, ordering)
@@ -133,20 +132,6 @@ private[window] object NearRows {
   final case class Neighbours(firsts: Rows, before: Rows, behind: Rows, last: Rows)
 
   val NoNeighbours: Neighbours = Neighbours(Nil, Nil, Nil, Nil)
-}
-
-/**
- * A hash of all bytes of the row over which it is evaluated.
- *
- * @param child any of the columns: generated code gives no row to an expression without children
- */
-private[window] final case class HashOfRow(child: Expression)
-  extends UnaryExpression with CodegenFallback {
-  override def nullable: Boolean = false
-  override def dataType: DataType = LongType
-  override def eval(row: InternalRow): Any =
-    RepeatableOrderExec.contentHash(row.asInstanceOf[UnsafeRow])
-  override protected def withNewChildInternal(c: Expression): HashOfRow = copy(child = c)
 }
 
 /** The first and the last rows of a slice, in their order. */

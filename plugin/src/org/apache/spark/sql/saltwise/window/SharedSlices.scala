@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, Project, Window}
+import org.apache.spark.sql.saltwise.routing.HashOfRow
 import org.apache.spark.sql.types.{DataType, IntegerType}
 
 /**
@@ -50,17 +51,13 @@ private[window] object SharedSlices {
   def keepsOrder: Boolean =
     Seq("sort", "tungsten-sort").contains(SparkEnv.get.conf.get("spark.shuffle.manager", "sort"))
 
-  /** An order in which no rows are equal that differ. */
-  def repeatable(order: Seq[SortOrder], rows: Seq[Attribute]): Seq[SortOrder] =
-    order :+ SortOrder(HashOfRow(rows.head), Ascending)
-
   /** Rows that lie in slices: the column of their slice, the number of slices, and the rows. */
   object InSlices {
     def unapply(plan: LogicalPlan): Option[(Attribute, Int, LogicalPlan)] = plan match {
       case filter @ Filter(_, window: Window) if window.child.isInstanceOf[WindowSlices] =>
         val slices = window.child.asInstanceOf[WindowSlices]
         val repeats = if (slices.sort.isEmpty) slices else {
-          slices.copy(sort = repeatable(slices.order, slices.child.output))
+          slices.copy(sort = HashOfRow.repeatable(slices.order, slices.child.output))
         }
         val over = window.withNewChildren(Seq(repeats))
         Some((slices.columns.slice, slices.n, filter.withNewChildren(Seq(over))))

@@ -10,6 +10,7 @@ import org.apache.spark.sql.execution.exchange.ValidateRequirements
 import org.apache.spark.sql.execution.window.WindowExec
 import org.apache.spark.sql.saltwise.{OrStock, SaltwiseConf}
 import org.apache.spark.sql.saltwise.plan.StateFields
+import org.apache.spark.sql.saltwise.routing.HashOfRow
 import org.apache.spark.sql.saltwise.split._
 
 /**
@@ -176,7 +177,7 @@ object SliceHotKeys extends Rule[SparkPlan] {
     val sent = OfTasks[Seq[SentSlice]](window.session.sparkContext)
     val slice = SliceOfKey(keys, order, hot, others, functions.carried, sent)
     val exchange = new HiddenExchange(new SlicePartitioning(slice, n + others))
-    val sort = if (above.isEmpty) order else SharedSlices.repeatable(order, read.output)
+    val sort = if (above.isEmpty) order else HashOfRow.repeatable(order, read.output)
     val rows = SlicedRowsExec(0 until n, UnknownPartitioning(n), exchange, read)
     val first = overSlices(window, functions, sort, hot, sent, rows)
     val slices = above.foldLeft((first, functions.columns.slice)) { case ((rows, slice), node) =>
